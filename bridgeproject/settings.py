@@ -1,0 +1,146 @@
+"""Settings of Bridge. Every `BRIDGE_*` variable is listed in docs/configuration.md."""
+
+from pathlib import Path
+
+from django.utils.csp import CSP
+
+from bridgeproject.database import conninfo, embedded_parts, parse_database_url
+from bridgeproject.env import env_bool, env_int, env_list, env_secret, env_str
+from bridgeproject.secrets import encryption_keys, secret_key
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env_str("BRIDGE_DATA_DIR") or BASE_DIR / ".bridge").resolve()
+
+DEBUG = env_bool("BRIDGE_DEBUG")
+SECRET_KEY = secret_key(DATA_DIR)
+ALLOWED_HOSTS = env_list("BRIDGE_ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]", "testserver"]
+CSRF_TRUSTED_ORIGINS = env_list("BRIDGE_TRUSTED_ORIGINS")
+
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "bridgeproject",
+    "translator",
+    "keys",
+    "usage",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "bridgeproject.urls"
+ASGI_APPLICATION = "bridgeproject.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.csp",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASE_URL = env_secret("BRIDGE_DATABASE_URL")
+_parts = parse_database_url(DATABASE_URL) if DATABASE_URL else embedded_parts(DATA_DIR)
+DATABASES = {"default": {"ENGINE": "django.db.backends.postgresql", **_parts}}
+DATABASE_CONNINFO = conninfo(_parts)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env_secret("BRIDGE_REDIS_URL")
+CHANNEL_LAYERS: dict[str, dict[str, object]] = {
+    "default": (
+        {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+        if REDIS_URL
+        else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+    )
+}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+SESSION_COOKIE_AGE = 8 * 60 * 60
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env_bool("BRIDGE_HTTPS")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env_bool("BRIDGE_BEHIND_PROXY") else None
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SECURE_CSP = {
+    "default-src": [CSP.SELF],
+    # unfold's Alpine evaluates the expressions of its own templates, hence UNSAFE_EVAL; no inline script runs.
+    "script-src": [CSP.SELF, CSP.NONCE, CSP.UNSAFE_EVAL],
+    "style-src": [CSP.SELF, CSP.UNSAFE_INLINE],
+    "img-src": [CSP.SELF, "data:"],
+    "font-src": [CSP.SELF, "data:"],
+    "connect-src": [CSP.SELF],
+    "frame-ancestors": [CSP.NONE],
+    "form-action": [CSP.SELF],
+    "base-uri": [CSP.SELF],
+}
+
+#: The largest body of a Messages call, in bytes. Anthropic's own limit is 32 MB.
+MAX_BODY_BYTES = env_int("BRIDGE_MAX_BODY_BYTES", 32 * 1024 * 1024)
+ALLOW_PRIVATE_UPSTREAMS = env_list("BRIDGE_ALLOW_PRIVATE_UPSTREAMS")
+ENCRYPTION_KEYS = encryption_keys(DATA_DIR)
+#: How long running streams may go on after a stop was asked for, in seconds.
+DRAIN_S = env_int("BRIDGE_DRAIN_S", 60)
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env_str("BRIDGE_LOG_LEVEL", "WARNING")},
+    # httpx logs request headers at DEBUG: credentials are among them.
+    "loggers": {"httpx": {"level": "WARNING"}, "httpcore": {"level": "WARNING"}, "aiohttp": {"level": "WARNING"}},
+}
+
+UNFOLD = {
+    "SITE_TITLE": "Bridge",
+    "SITE_HEADER": "Bridge",
+    "SITE_SYMBOL": "hub",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+}

@@ -1,0 +1,1 @@
+"""Which credential serves an attempt, and what its answer means: pure decisions."""
