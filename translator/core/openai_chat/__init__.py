@@ -1,0 +1,1 @@
+"""Chat completions, as most upstreams speak it."""
