@@ -20,6 +20,7 @@ __all__ = [
     "NO_RETRY",
     "ClientError",
     "ErrorType",
+    "ErrorType",
     "InvalidRequest",
     "TranslationError",
     "UnsupportedFeature",
