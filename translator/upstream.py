@@ -1,1 +1,254 @@
-"""(wired later)"""
+"""The only module that opens a connection to an upstream.
+
+httpx's transport interface on aiohttp's pool: httpx's own pool loses its slots to cancelled calls for good
+(encode/httpcore#1093). The transport is called directly, without an httpx client around it, so that no cookie,
+redirect, proxy or retry of a client library can happen behind our back.
+
+What can go wrong:
+
+* UpstreamFault
+  x UpstreamRefused       the address isn't one we may call (see keys.egress)
+  x UpstreamUnreachable   no connection: refused, DNS, TLS
+  x UpstreamTimedOut      one of the four clocks ran out: connect, first byte, gap, total
+  x UpstreamBroke         the connection ended or broke its own framing in the middle
+"""
+
+import asyncio
+import socket
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import aiohttp
+import httpx
+from aiohttp.abc import AbstractResolver, ResolveResult
+from httpx_aiohttp import AiohttpTransport
+
+from keys.egress import check_base_url, is_allowed_address
+
+#: An error body is read this far; what follows is of no use to anybody.
+MAX_ERROR_BYTES = 64 * 1024
+#: The largest whole answer, in bytes, after inflating.
+MAX_WHOLE_BYTES = 64 * 1024 * 1024
+#: Inflated at most this much out of one piece of a compressed answer.
+MAX_INFLATED_BYTES = 4 * 1024 * 1024
+USER_AGENT = "bridge/0.1"
+
+
+class UpstreamFault(Exception):
+    """An attempt failed below HTTP."""
+
+
+class UpstreamRefused(UpstreamFault):
+    """The upstream's address isn't one that we may call."""
+
+
+class UpstreamUnreachable(UpstreamFault):
+    """No connection could be made."""
+
+
+class UpstreamTimedOut(UpstreamFault):
+    """One of the clocks ran out."""
+
+    def __init__(self, clock: str, after_s: float) -> None:
+        super().__init__(f"{clock} after {after_s:g} s")
+        self.clock = clock
+        self.after_s = after_s
+
+
+class UpstreamBroke(UpstreamFault):
+    """The answer ended early or broke HTTP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """How long an attempt may take, in seconds."""
+
+    #: Until the connection stands.
+    connect_s: float = 10.0
+    #: From the send to the first thing the model said. Claude Code gives up after 360 s.
+    first_byte_s: float = 300.0
+    #: Between two reads of a running answer.
+    gap_s: float = 120.0
+    #: The whole attempt.
+    total_s: float = 3600.0
+
+
+class Answer:
+    """An upstream's answer: status and headers are here, the body is still coming."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.status = response.status_code
+        self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers.raw}
+        self._response = response
+        assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  (what the transport gives)
+        self._chunks = aiter(response.stream)
+        self._inflate = _inflater(self.headers.get("content-encoding", ""))
+
+    async def read(self, *, until: float) -> bytes:
+        """Read the next piece of the body.
+
+        Args:
+            until: When to stop waiting, on the loop's clock.
+
+        Returns:
+            Some bytes, or b"" at the end of the body.
+
+        Raises:
+            TimeoutError: Nothing came in time. The body can be read on.
+            UpstreamBroke: The body ended early.
+        """
+        while True:
+            try:
+                async with asyncio.timeout_at(until):
+                    chunk = await anext(self._chunks, b"")
+            except (httpx.HTTPError, aiohttp.ClientError, OSError) as exc:
+                if isinstance(exc, TimeoutError):
+                    raise
+                raise UpstreamBroke(type(exc).__name__) from exc
+            if not chunk or self._inflate is None:
+                return chunk
+            if inflated := self._inflate(chunk):
+                return inflated
+
+    async def read_all(self, *, until: float, limit: int = MAX_WHOLE_BYTES) -> bytes:
+        """Read the whole body, or its first `limit` bytes.
+
+        Raises:
+            TimeoutError: It wasn't there in time.
+            UpstreamBroke: The body ended early.
+        """
+        parts: list[bytes] = []
+        size = 0
+        while size < limit and (chunk := await self.read(until=until)):
+            parts.append(chunk)
+            size += len(chunk)
+        return b"".join(parts)[:limit]
+
+    async def aclose(self) -> None:
+        """Give the connection back if the body was read to its end, else close it."""
+        await self._response.aclose()
+
+
+class Inflater(Protocol):
+    def __call__(self, chunk: bytes) -> bytes: ...
+
+
+def _inflater(encoding: str) -> Inflater | None:
+    """Build what undoes a content encoding that we asked the upstream not to use.
+
+    Raises:
+        UpstreamBroke: The encoding isn't one we can undo.
+    """
+    if encoding in ("", "identity"):
+        return None
+    if encoding not in ("gzip", "deflate"):
+        raise UpstreamBroke(f"content-encoding {encoding[:20]}")
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+    def inflate(chunk: bytes) -> bytes:
+        try:
+            plain = stream.decompress(chunk, MAX_INFLATED_BYTES)
+        except zlib.error as exc:
+            raise UpstreamBroke("broken compression") from exc
+        if stream.unconsumed_tail:
+            raise UpstreamBroke("compression bomb")
+        return plain
+
+    return inflate
+
+
+class GuardedResolver(AbstractResolver):
+    """Look names up and drop each address that may not be called, at the moment of connecting."""
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self._allowed = allowed
+        self._inner = aiohttp.ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._inner.resolve(host, port, family)
+        usable = [one for one in found if is_allowed_address(one["host"], self._allowed, host=host)]
+        if not usable:
+            raise OSError(None, f"{host} has no address that may be called")
+        return usable
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class UpstreamClient:
+    """Send requests to upstreams over one pool of connections.
+
+    Args:
+        allowed: Private hosts and networks that may be called all the same.
+    """
+
+    def __init__(self, *, allowed: Sequence[str]) -> None:
+        self._allowed = tuple(allowed)
+        self._transport = AiohttpTransport(client=self._open_session)
+        self._urls: dict[str, httpx.URL] = {}
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            resolver=GuardedResolver(self._allowed), use_dns_cache=False, limit=0, keepalive_timeout=30
+        )
+        return aiohttp.ClientSession(
+            connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+        )
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, clocks: Clocks, until: float) -> Answer:
+        """Send `body` and return once the upstream has answered with a status.
+
+        Args:
+            until: When to stop waiting for that, on the loop's clock.
+
+        Raises:
+            UpstreamFault: See the module.
+        """
+        return await self._send(httpx.Request("POST", self._checked(url), headers=headers, content=body), clocks, until)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, clocks: Clocks, until: float) -> Answer:
+        """Ask for `url`; otherwise like `post`."""
+        return await self._send(httpx.Request("GET", self._checked(url), headers=headers), clocks, until)
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    def _checked(self, url: str) -> httpx.URL:
+        """Parse `url`, once for each. A literal address never reaches the resolver, so it is checked here."""
+        if (known := self._urls.get(url)) is not None:
+            return known
+        try:
+            parsed = httpx.URL(check_base_url(url, self._allowed))
+        except ValueError as exc:
+            raise UpstreamRefused(str(exc)) from exc
+        self._urls[url] = parsed
+        return parsed
+
+    async def _send(self, request: httpx.Request, clocks: Clocks, until: float) -> Answer:
+        request.headers["accept-encoding"] = "identity"
+        request.headers["user-agent"] = USER_AGENT
+        request.extensions["timeout"] = {"connect": clocks.connect_s, "pool": clocks.connect_s}
+        try:
+            async with asyncio.timeout_at(until):
+                response = await self._transport.handle_async_request(request)
+        except TimeoutError as exc:
+            raise UpstreamTimedOut("no answer", clocks.first_byte_s) from exc
+        except (httpx.ConnectTimeout, httpx.TimeoutException) as exc:
+            raise _timed_out_or_gone(exc, clocks) from exc
+        except httpx.ConnectError as exc:
+            raise UpstreamUnreachable(type(exc.__cause__).__name__) from exc
+        # Never the library's own words: they may quote a header, and a header holds the credential.
+        except (httpx.HTTPError, aiohttp.ClientError, OSError, ValueError) as exc:
+            raise UpstreamBroke(type(exc).__name__) from exc
+        return Answer(response)
+
+
+def _timed_out_or_gone(exc: httpx.TimeoutException, clocks: Clocks) -> UpstreamFault:
+    """Tell a real time-out from a connection that was lost: the transport calls both ConnectTimeout."""
+    if isinstance(exc.__cause__, TimeoutError):
+        return UpstreamTimedOut("no connection", clocks.connect_s)
+    return UpstreamBroke(type(exc.__cause__).__name__)

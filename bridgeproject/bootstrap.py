@@ -1,0 +1,46 @@
+"""What the first `up` makes besides the database: an administrator, a client token, the demo's route."""
+
+import secrets
+from dataclasses import dataclass
+
+from django.contrib.auth import get_user_model
+
+from keys.models import ClientToken, Route, Upstream
+from keys.tokens import issue_token
+
+ADMIN_NAME = "admin"
+DEMO_NAME = "demo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What can be shown only now; None where it was there before."""
+
+    admin_password: str | None
+    token: str | None
+
+
+def make_first_things() -> Made:
+    """Make an administrator and a client token of theirs, unless somebody has them already."""
+    users = get_user_model()
+    password = None
+    admin = users.objects.filter(is_superuser=True).order_by("pk").first()
+    if admin is None:
+        password = secrets.token_urlsafe(12)
+        admin = users.objects.create_superuser(ADMIN_NAME, password=password)
+    if ClientToken.objects.exists():
+        return Made(admin_password=password, token=None)
+    _, plain = issue_token(admin, name="first")
+    return Made(admin_password=password, token=plain)
+
+
+def point_at_demo(base_url: str) -> None:
+    """Route every name that has no route of its own to the scripted upstream at `base_url`."""
+    from django.core.management import call_command
+
+    if Upstream.objects.filter(name=DEMO_NAME).exists():
+        Upstream.objects.filter(name=DEMO_NAME).update(base_url=base_url)
+    else:
+        call_command("add_upstream", DEMO_NAME, base_url, keys=["sk-demo-0001"], verbosity=0)
+    if not Route.objects.filter(alias="*").exists():
+        call_command("add_route", "*", DEMO_NAME, verbosity=0)

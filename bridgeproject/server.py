@@ -1,0 +1,62 @@
+"""Run the ASGI server, uvicorn, in this process or in several workers."""
+
+import signal
+import socket
+import sys
+from types import FrameType
+
+import uvicorn
+from django.conf import settings
+from django.core.management import CommandError
+from uvicorn.supervisors import Multiprocess
+
+#: Added to the drain limit before the server itself cuts what still runs, in seconds.
+DRAIN_MARGIN_S = 5
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take the port before anything else starts, so that a port in use is said at once.
+
+    Raises:
+        CommandError: The address can't be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    taken = socket.socket(family)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind((host, port))
+    except OSError as exc:
+        msg = f"can't listen on {host}:{port}: {exc.strerror}. Is another server running there? Try --port."
+        raise CommandError(msg) from exc
+    taken.set_inheritable(True)
+    return taken
+
+
+def run(listener: socket.socket, *, workers: int) -> None:
+    """Serve until told to stop; running streams get `settings.DRAIN_S` seconds to end."""
+    config = uvicorn.Config(
+        "bridgeproject.asgi:application",
+        workers=workers,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=settings.DRAIN_S + DRAIN_MARGIN_S,
+        timeout_keep_alive=75,
+        ws_max_size=64 * 1024,
+    )
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        if workers > 1:
+            listener.listen(2048)
+            Multiprocess(config, sockets=[listener]).run()
+        else:
+            uvicorn.Server(config).run(sockets=[listener])
+    except KeyboardInterrupt:
+        return
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """End by an exception, so that what was started is stopped: uvicorn raises its signals again at its end."""
+    sys.exit(0)

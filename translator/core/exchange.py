@@ -1,0 +1,144 @@
+"""One answer on its way from an upstream to a client: bytes in, bytes out.
+
+The pump that moves the bytes knows no dialect. It feeds what it read to an `Exchange`, sends what comes back,
+and asks at the end what it saw. Two kinds exist: `Translated` decodes to events and encodes them again;
+a passing exchange (same dialect on both sides) hands the bytes on untouched and only reads them.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from translator.core.errors import ClientError
+from translator.core.events import Event, MessageDelta, MessageStop, StreamFailed, Usage
+
+__all__ = ["Exchange", "Translated"]
+
+
+class Exchange(Protocol):
+    """What the pump needs of an answer."""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens as far as they are known now."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What had to be repaired or dropped, as short codes."""
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the message ended, in the client's words; None while it hasn't."""
+
+    @property
+    def error(self) -> ClientError | None:
+        """What went wrong inside the answer; nothing more is to be fed after that."""
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the model has said anything yet."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the client has been told the end, good or bad."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the upstream said its last word and only formalities may follow."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take bytes of a stream; return those for the client, maybe none."""
+
+    def finish(self) -> bytes:
+        """Take the end of the stream; return what the client must still get."""
+
+    def fail(self, error: ClientError) -> bytes:
+        """End the client's stream with `error`; nothing where the end has been told."""
+
+    def whole(self, body: bytes) -> bytes:
+        """Take a whole answer; return the client's. Meaningless when `error` is set afterwards."""
+
+
+class EventDecoder(Protocol):
+    """The upstream's side of a translation."""
+
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def has_output(self) -> bool: ...
+    @property
+    def is_ending(self) -> bool: ...
+    def feed(self, chunk: bytes) -> list[Event]: ...
+    def finish(self) -> list[Event]: ...
+    def feed_whole(self, body: bytes) -> list[Event]: ...
+
+
+class EventEncoder(Protocol):
+    """The client's side of a translation."""
+
+    def encode_all(self, events: Sequence[Event]) -> bytes: ...
+    def render_message(self, events: Sequence[Event]) -> bytes: ...
+
+
+class Translated:
+    """An answer that is decoded to events and encoded in the client's dialect."""
+
+    def __init__(self, decoder: EventDecoder, encoder: EventEncoder) -> None:
+        self._decoder = decoder
+        self._encoder = encoder
+        self.error: ClientError | None = None
+        self.stop_reason: str | None = None
+        self.is_complete = False
+        self._final_usage: Usage | None = None
+
+    @property
+    def usage(self) -> Usage:
+        return self._final_usage or self._decoder.usage
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._decoder.notes
+
+    @property
+    def has_output(self) -> bool:
+        return self._decoder.has_output
+
+    @property
+    def is_ending(self) -> bool:
+        return self._decoder.is_ending
+
+    def feed(self, chunk: bytes) -> bytes:
+        return self._write(self._decoder.feed(chunk))
+
+    def finish(self) -> bytes:
+        return b"" if self.is_complete else self._write(self._decoder.finish())
+
+    def fail(self, error: ClientError) -> bytes:
+        return b"" if self.is_complete else self._write([StreamFailed(error=error)])
+
+    def whole(self, body: bytes) -> bytes:
+        events = self._decoder.feed_whole(body)
+        self._watch(events)
+        return b"" if self.error else self._encoder.render_message(events)
+
+    def _write(self, events: list[Event]) -> bytes:
+        if not events:
+            return b""
+        self._watch(events)
+        return self._encoder.encode_all(events)
+
+    def _watch(self, events: list[Event]) -> None:
+        # Only the last two events of a message say how it ended.
+        for event in events[-2:]:
+            match event:
+                case MessageDelta():
+                    self.stop_reason = event.stop_reason
+                    self._final_usage = event.usage
+                case MessageStop():
+                    self.is_complete = True
+                case StreamFailed():
+                    self.error = event.error
+                    self.is_complete = True
+                case _:
+                    pass
