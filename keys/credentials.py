@@ -1,0 +1,133 @@
+"""Writing credentials: cleaning what was pasted, sealing it, storing it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import transaction
+
+from keys.models import Credential, Upstream
+from keys.secrets import KeyRing, SealingError, parse_key_ring
+from keys.snapshot import secret_place
+
+SECRET_CHARS_MIN = 4
+SECRET_CHARS_MAX = 4096
+#: What people paste around a secret: a shell's or an .env file's assignment, an HTTP header.
+ASSIGNMENT = re.compile(r"(?:export\s+|set\s+|\$env:)?[A-Za-z_][A-Za-z0-9_]*\s*=\s*(?P<secret>\S.*)", re.IGNORECASE)
+HEADER = re.compile(r"(?:(?:authorization|x-api-key|api-key)\s*:\s*)?(?:bearer\s+)?(?P<secret>.*)", re.IGNORECASE)
+QUOTES = "'\"`"
+
+
+class RefusedSecret(ValueError):
+    """What was typed can't be a secret; the text says why and doesn't repeat it."""
+
+
+def clean_secret(typed: str) -> str:
+    """Return the secret without what was pasted around it.
+
+    Raises:
+        RefusedSecret: Nothing is left, or it has characters that no HTTP header carries.
+    """
+    secret = typed.strip().strip(",;").strip(QUOTES).strip()
+    if match := ASSIGNMENT.fullmatch(secret):
+        secret = match["secret"]
+    if match := HEADER.fullmatch(secret.strip(QUOTES)):
+        secret = match["secret"]
+    secret = secret.strip().strip(",;").strip(QUOTES)
+    if not SECRET_CHARS_MIN <= len(secret) <= SECRET_CHARS_MAX:
+        msg = f"a secret has {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} characters"
+        raise RefusedSecret(msg)
+    if not all("!" <= char <= "~" for char in secret):
+        msg = "a secret has no spaces, line breaks or characters outside ASCII"
+        raise RefusedSecret(msg)
+    return secret
+
+
+def key_ring() -> KeyRing:
+    """Return the ring of the settings."""
+    return parse_key_ring(settings.ENCRYPTION_KEYS)
+
+
+def unseal_secret(credential: Credential, ring: KeyRing) -> str:
+    """Open the stored secret; for sending and comparing, never for showing.
+
+    Raises:
+        SealingError: There is none, or it doesn't open.
+    """
+    return ring.unseal(credential.sealed_secret, secret_place(credential.pk))
+
+
+def defect_of(credential: Credential, ring: KeyRing) -> str:
+    """Say why the secret can't be used: "no_secret", "undecryptable", or "" when it can."""
+    if not credential.sealed_secret:
+        return "no_secret"
+    try:
+        unseal_secret(credential, ring)
+    except SealingError:
+        return "undecryptable"
+    return ""
+
+
+def set_secret(credential: Credential, secret: str) -> None:
+    """Seal a cleaned secret into a saved credential, whose earlier states no longer hold."""
+    credential.sealed_secret = key_ring().seal(secret, secret_place(credential.pk))
+    credential.last_four = secret[-4:] if len(secret) >= 12 else ""
+    with transaction.atomic():
+        credential.save(update_fields=["sealed_secret", "last_four"])
+        credential.states.all().delete()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What became of a list of secrets."""
+
+    credentials: list[Credential]
+    #: How many were there already, or twice in the list.
+    duplicates: int
+    #: Numbers of the lines that hold no secret, and why.
+    refused: list[tuple[int, str]]
+
+
+def add_secrets(upstream: Upstream, lines: Iterable[str], *, label: str = "key") -> Added:
+    """Make a credential of each new secret among `lines`; blank lines and comments don't count.
+
+    Labels are numbered from the first free number on.
+    """
+    known = _known_secrets(upstream)
+    added: list[Credential] = []
+    duplicates, refused = 0, []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.lstrip().startswith(("#", "//")):
+            continue
+        try:
+            secret = clean_secret(line)
+        except RefusedSecret as exc:
+            refused.append((number, str(exc)))
+            continue
+        if secret in known:
+            duplicates += 1
+            continue
+        known.add(secret)
+        added.append(_add(upstream, secret, label))
+    return Added(credentials=added, duplicates=duplicates, refused=refused)
+
+
+def _add(upstream: Upstream, secret: str, label: str) -> Credential:
+    taken = set(upstream.credentials.values_list("label", flat=True))
+    number = next(number for number in range(1, len(taken) + 2) if f"{label}-{number}" not in taken)
+    with transaction.atomic():
+        credential = Credential.objects.create(upstream=upstream, label=f"{label}-{number}")
+        set_secret(credential, secret)
+    return credential
+
+
+def _known_secrets(upstream: Upstream) -> set[str]:
+    ring = key_ring()
+    known = set()
+    for credential in upstream.credentials.all():
+        try:
+            known.add(unseal_secret(credential, ring))
+        except SealingError:
+            continue
+    return known

@@ -1,0 +1,109 @@
+"""The in-memory directory of tokens, routes, upstreams and credentials: each worker has its own.
+
+It follows Postgres by NOTIFY and polling. When Postgres is away it goes on with what it knows.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+
+from keys.entries import AliasEntry, CredentialEntry, RouteEntry, TokenEntry, UpstreamEntry
+from keys.listening import Follower
+from keys.secrets import KeyRing
+from keys.snapshot import Snapshot, load_snapshot, read_fingerprint
+from keys.tokens import digest, is_well_formed
+
+CHANNEL = "bridge_keys"
+POLL_S = 1.5
+START_TIMEOUT_S = 20.0
+
+
+class Directory:
+    """Answers from memory who a token belongs to and where an alias leads."""
+
+    def __init__(self, dsn: str, key_ring: KeyRing) -> None:
+        self._key_ring = key_ring
+        self._follower = Follower(dsn, CHANNEL, self._refresh, poll_s=POLL_S)
+        self._snapshot = Snapshot()
+        self._read_at = float("-inf")
+        # Expiry goes by the database's clock: its time is this much ahead of our monotonic one.
+        self._clock_offset_s = time.time() - time.monotonic()
+
+    async def start(self) -> None:
+        """Read the tables once and follow them from then on.
+
+        Raises:
+            TimeoutError: Postgres gave no answer in time; the directory goes on trying.
+        """
+        self._follower.start()
+        await asyncio.wait_for(self._follower.ready.wait(), START_TIMEOUT_S)
+
+    async def close(self) -> None:
+        await self._follower.close()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since Postgres last confirmed what is held here."""
+        return time.monotonic() - self._read_at
+
+    def now(self) -> float:
+        """Return the database's Unix time, as far as we know it; steps of our own clock don't matter."""
+        return time.monotonic() + self._clock_offset_s
+
+    def authenticate(self, token: str) -> TokenEntry | None:
+        """Return whose token this is; None when it is malformed, unknown, revoked or expired."""
+        if not is_well_formed(token):
+            return None
+        entry = self._snapshot.tokens.get(digest(token))
+        if entry is None or entry.expires_at.timestamp() <= self.now():
+            return None
+        return entry
+
+    def resolve(self, alias: str) -> RouteEntry | None:
+        """Return where `alias` leads; None when no enabled route takes it."""
+        return self._snapshot.resolve(alias)
+
+    def aliases(self) -> tuple[AliasEntry, ...]:
+        """List the names that clients may send."""
+        return self._snapshot.aliases()
+
+    def is_current(self, token: TokenEntry) -> bool:
+        """Tell whether a token that was accepted earlier still would be; for streams that run long."""
+        return token.expires_at.timestamp() > self.now() and token.id in self._snapshot.token_ids
+
+    @property
+    def upstreams(self) -> tuple[UpstreamEntry, ...]:
+        return tuple(self._snapshot.upstreams.values())
+
+    def credentials(self, upstream_id: int) -> tuple[CredentialEntry, ...]:
+        """Return the credentials of an upstream, usable or not."""
+        return self._snapshot.credentials.get(upstream_id, ())
+
+    @property
+    def undecryptable(self) -> int:
+        """How many credentials our key ring doesn't open."""
+        return sum(entry.defect == "undecryptable" for entry in self._all_credentials())
+
+    def secrets(self) -> frozenset[str]:
+        """Return every opened secret, for the scrubber of logs."""
+        return frozenset(entry.opened for entry in self._all_credentials() if entry.opened)
+
+    def _all_credentials(self) -> Iterator[CredentialEntry]:
+        for group in self._snapshot.credentials.values():
+            yield from group
+
+    async def _refresh(self, connection: psycopg.AsyncConnection[Any], noticed: bool) -> None:
+        await self._read_clock(connection)
+        if noticed or await read_fingerprint(connection) != self._snapshot.fingerprint:
+            self._snapshot = await load_snapshot(connection, self._key_ring)
+        self._read_at = time.monotonic()
+
+    async def _read_clock(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        cursor = await connection.execute("SELECT clock_timestamp()")
+        row = await cursor.fetchone()
+        stamp: datetime = row[0] if row else datetime.now(UTC)
+        self._clock_offset_s = stamp.timestamp() - time.monotonic()

@@ -1,1 +1,0 @@
-"""Which credential serves an attempt, and what its answer means: pure decisions."""
