@@ -1,0 +1,61 @@
+"""A ledger on the test's own database, and rows to put into it."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connection
+from psycopg.rows import dict_row
+
+from bridgeproject.database import conninfo
+from usage.records import OpenRecord, RecordWriter, new_record_id
+
+
+@pytest.fixture
+def dsn(transactional_db: None) -> str:
+    parts = settings.DATABASES["default"] | {"NAME": connection.settings_dict["NAME"]}
+    return conninfo(parts)
+
+
+@pytest.fixture
+async def writer(dsn: str, tmp_path: Path) -> AsyncIterator[RecordWriter]:
+    writer = RecordWriter(dsn, tmp_path / "spool", "worker-1")
+    await writer.start()
+    yield writer
+    await writer.close()
+
+
+@pytest.fixture
+def query(dsn: str) -> Callable[..., list[dict[str, Any]]]:
+    """Ask the database beside the writer's connection."""
+
+    def ask(statement: str, *arguments: object) -> list[dict[str, Any]]:
+        with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as other:
+            cursor = other.execute(statement, arguments)  # type: ignore[arg-type]  # tests write literal SQL
+            return cursor.fetchall() if cursor.description else []
+
+    return ask
+
+
+def a_record(**changes: Any) -> OpenRecord:
+    identity = changes.pop("id", None) or new_record_id()
+    facts: dict[str, Any] = {
+        "request_id": f"req_{identity.hex}",
+        "user_id": 1,
+        "user_name": "alice",
+        "token_id": 11,
+        "token_name": "laptop",
+        "alias": "claude-sonnet",
+        "upstream_id": 7,
+        "upstream_name": "provider",
+        "upstream_model": "glm-5",
+        "credential_id": 3,
+        "credential_label": "team key",
+        "client_name": "claude-cli",
+        "client_version": "2.1.0",
+        "stream": True,
+    }
+    return OpenRecord(id=identity, **facts | changes)

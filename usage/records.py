@@ -1,0 +1,311 @@
+"""The ledger's writer: opens and settles usage records by group commit.
+
+What is queued while one batch is on its way becomes the next one: one statement per kind, one transaction, one
+wait for the disk. A settlement never waits for a client and is never given up: what Postgres can't take goes to
+the spool, and from there to Postgres when it is back.
+
+* LedgerError
+  x LedgerUnavailable   the record isn't in; nothing may be sent upstream
+"""
+
+import asyncio
+import logging
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import orjson
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor
+from psycopg.conninfo import make_conninfo
+
+from usage import statements
+from usage.ids import new_record_id
+from usage.rows import OpenRecord, Settlement, open_row, settled_row
+from usage.spool import Spool
+from usage.states import State
+
+__all__ = ["LedgerError", "LedgerUnavailable", "OpenRecord", "RecordWriter", "Settlement", "new_record_id"]
+
+logger = logging.getLogger(__name__)
+
+OPEN_TIMEOUT_S = 0.9
+FLUSH_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 3.0
+REPLAY_EVERY_S = 1.0
+#: How long a settlement waits for an open record to travel with; nobody waits for it.
+SETTLE_LINGER_S = 0.01
+BATCH_MAX = 500
+
+_SESSION = {
+    "application_name": "bridge-ledger",
+    "connect_timeout": "3",
+    "keepalives_idle": "10",
+    "tcp_user_timeout": "10000",
+    # A plan made while the tables were small must not scan them when they have grown.
+    "options": "-c timezone=UTC -c statement_timeout=10s -c lock_timeout=5s -c plan_cache_mode=force_generic_plan"
+    " -c jit=off -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off",
+}
+
+Row = dict[str, Any]
+
+
+class LedgerError(Exception):
+    """Something about the ledger; `status_hint` is what the client should be told."""
+
+    status_hint = 503
+
+
+class LedgerUnavailable(LedgerError):
+    """The record could not be committed in time. Our fault, and worth another try: see `retry_after_s`."""
+
+    retry_after_s = 1
+
+
+class _Opening(NamedTuple):
+    row: Row
+    committed: asyncio.Future[None]
+
+
+class RecordWriter:
+    """Writes the records of one worker over one connection, inside its event loop."""
+
+    def __init__(self, dsn: str, spool_dir: Path, worker_id: str) -> None:
+        self.worker_id = worker_id
+        self._dsn = make_conninfo(dsn, **_SESSION)
+        self._spool = Spool(spool_dir, worker_id)
+        self._spooled = 0
+        self._unspooled: list[Row] = []
+        self._opens: deque[_Opening] = deque()
+        self._settlements: deque[Row] = deque()
+        self._in_flight: list[Row] = []
+        self._wake = asyncio.Event()
+        self._connection: AsyncConnection[Any] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self._is_away = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether new work can be accounted: Postgres answered last time, and the spool's disk has room."""
+        return not self._is_away and not self._unspooled
+
+    @property
+    def backlog(self) -> int:
+        """How many settlements are not in Postgres yet."""
+        return len(self._settlements) + len(self._in_flight) + len(self._unspooled) + self._spooled
+
+    async def start(self) -> None:
+        """Begin to write. Postgres may be away: then `open` refuses until it is there."""
+        adopted = await asyncio.to_thread(self._spool.adopt)
+        self._spooled = len(adopted)
+        if adopted:
+            logger.warning("took over %s settlements of writers that died", len(adopted))
+        with suppress(psycopg.Error, OSError, TimeoutError):
+            await self._connected()
+        self._task = asyncio.create_task(self._run(), name="ledger-writer")
+
+    async def close(self) -> None:
+        """Write all that is queued, to Postgres or to the spool, and stop."""
+        self._is_closing = True
+        self._wake.set()
+        if self._task is not None:
+            await asyncio.shield(self._task)
+        await self._disconnect()
+        await asyncio.to_thread(self._spool.close)
+
+    async def open(self, record: OpenRecord) -> None:
+        """Commit the open record; when this returns, the attempt may be sent.
+
+        Raises:
+            LedgerUnavailable: It isn't in within a second, or never can be; nothing may be sent.
+        """
+        if self._is_closing or self._unspooled:
+            msg = "the ledger takes no new records now"
+            raise LedgerUnavailable(msg)
+        committed = asyncio.get_running_loop().create_future()
+        self._opens.append(_Opening(open_row(record), committed))
+        self._wake.set()
+        try:
+            # Giving up cancels the future; the writer sees that and closes the record as refused.
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await committed
+        except TimeoutError:
+            msg = "Postgres didn't answer in time"
+            raise LedgerUnavailable(msg) from None
+
+    def settle(self, settlement: Settlement) -> None:
+        """Queue the end of an attempt. Never raises, never blocks; the first of several for a record counts."""
+        row = settled_row(settlement)
+        if self._task is None or self._task.done():
+            self._spool_now([row])
+            return
+        self._settlements.append(row)
+        self._wake.set()
+
+    async def _run(self) -> None:
+        try:
+            while not (self._is_closing and not self._opens and not self._settlements):
+                await self._wait_for_work()
+                await self._flush(_taken_opens(self._opens), _taken(self._settlements))
+                if self._spooled or self._unspooled:
+                    await self._replay()
+        finally:
+            # Cancelled, or broken: what is still here goes to the disk before the process may end.
+            rest = [*self._in_flight, *self._settlements]
+            self._settlements.clear()
+            _fail(_taken_opens(self._opens, limit=None))
+            if rest:
+                self._spool_now(rest)
+
+    async def _wait_for_work(self) -> None:
+        if self._is_closing:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REPLAY_EVERY_S if self._spooled or self._unspooled else None):
+                await self._wake.wait()
+        self._wake.clear()
+        if self._settlements and not self._opens:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLE_LINGER_S):
+                    while not self._opens and not self._is_closing and len(self._settlements) < BATCH_MAX:
+                        await self._wake.wait()
+                        self._wake.clear()
+
+    async def _flush(self, opens: list[_Opening], settlements: list[Row]) -> None:
+        if not opens and not settlements:
+            return
+        self._in_flight = settlements
+        try:
+            await self._write(opens, settlements)
+        except (psycopg.OperationalError, psycopg.InterfaceError, OSError, TimeoutError) as exc:
+            logger.warning("Postgres is away, %s settlements go to the spool: %s", len(settlements), exc)
+            _fail(opens)
+            await self._to_spool([*settlements, *(_refusal(opening) for opening in opens)])
+        except psycopg.Error as exc:
+            logger.warning("a batch of %s was refused, its rows go one by one: %s", len(opens) + len(settlements), exc)
+            await self._flush_one_by_one(opens, settlements)
+        self._in_flight = []
+
+    async def _flush_one_by_one(self, opens: list[_Opening], settlements: list[Row]) -> None:
+        """Save a batch from its one bad row. The bad one itself can't be stored: it is logged by its id."""
+        if len(opens) + len(settlements) == 1:
+            for row in settlements:
+                logger.error("record %s can't be settled and stays open: %s", row["id"], row)
+            _fail(opens)
+            return
+        for opening in opens:
+            await self._flush([opening], [])
+        for row in settlements:
+            await self._flush([], [row])
+
+    async def _write(self, opens: list[_Opening], settlements: list[Row]) -> None:
+        """Commit the batch in one transaction; once more on a new connection if the old one turns out dead."""
+        try:
+            missing = await self._try_write(opens, settlements)
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            await self._disconnect()
+            missing = await self._try_write(opens, settlements)
+        for opening in opens:
+            if opening.committed.done():  # given up while it was on its way
+                self._settlements.append(_refusal(opening))
+            elif opening.row["id"] in missing:
+                _fail([opening])
+            else:
+                opening.committed.set_result(None)
+
+    async def _try_write(self, opens: list[_Opening], settlements: list[Row]) -> set[str]:
+        """Return the ids that could not be opened because they exist already."""
+        async with asyncio.timeout(FLUSH_TIMEOUT_S):
+            connection = await self._connected()
+            try:
+                async with connection.pipeline():
+                    opened = await _open(connection, [opening.row for opening in opens], self.worker_id)
+                    await _settle(connection, settlements)
+            except (TimeoutError, asyncio.CancelledError):
+                await self._disconnect()  # what the connection still does is unknown
+                raise
+        if opened is None or opened.rowcount == len(opens):
+            return set()
+        return {opening.row["id"] for opening in opens} - {str(row[0]) for row in await opened.fetchall()}
+
+    async def _replay(self) -> None:
+        """Bring the spool's rows to Postgres if it is there."""
+        if self._unspooled:
+            rows, self._unspooled = self._unspooled, []
+            await self._to_spool(rows)
+        if not self._spooled:
+            return
+        rows = await asyncio.to_thread(self._spool.rows)
+        try:
+            for start in range(0, len(rows), BATCH_MAX):
+                await self._write([], rows[start : start + BATCH_MAX])
+        except (psycopg.OperationalError, psycopg.InterfaceError, OSError, TimeoutError):
+            return  # still away
+        except psycopg.Error:
+            await self._flush_one_by_one([], rows)
+        await asyncio.to_thread(self._spool.clear)
+        self._spooled = 0
+        logger.warning("%s spooled settlements are in Postgres", len(rows))
+
+    async def _to_spool(self, rows: list[Row]) -> None:
+        await asyncio.to_thread(self._spool_now, rows)
+
+    def _spool_now(self, rows: list[Row]) -> None:
+        try:
+            self._spool.append(rows)
+        except OSError as exc:
+            logger.critical("the spool can't be written, %s settlements are in memory only: %s", len(rows), exc)
+            self._unspooled.extend(rows)
+        else:
+            self._spooled += len(rows)
+
+    async def _connected(self) -> AsyncConnection[Any]:
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        self._is_away = True
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            self._connection = await AsyncConnection.connect(
+                self._dsn, autocommit=True, prepare_threshold=0, cursor_factory=AsyncRawCursor
+            )
+        self._is_away = False
+        return self._connection
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            with suppress(psycopg.Error):
+                await connection.close()
+
+
+async def _open(connection: AsyncConnection[Any], rows: list[Row], worker_id: str) -> AsyncCursor[Any] | None:
+    if not rows:
+        return None
+    return await connection.execute(statements.OPEN, [orjson.dumps(rows).decode(), worker_id])
+
+
+async def _settle(connection: AsyncConnection[Any], rows: list[Row]) -> None:
+    if rows:
+        ids = [row["id"] for row in rows]
+        await connection.execute(statements.SETTLE, [orjson.dumps(rows).decode(), min(ids), max(ids)])
+
+
+def _taken_opens(queue: deque[_Opening], limit: int | None = BATCH_MAX) -> list[_Opening]:
+    return [opening for opening in _taken(queue, limit) if not opening.committed.done()]
+
+
+def _taken[Item](queue: deque[Item], limit: int | None = BATCH_MAX) -> list[Item]:
+    return [queue.popleft() for _ in range(len(queue) if limit is None else min(limit, len(queue)))]
+
+
+def _fail(opens: list[_Opening]) -> None:
+    for opening in opens:
+        if not opening.committed.done():
+            opening.committed.set_exception(LedgerUnavailable("the record could not be committed"))
+
+
+def _refusal(opening: _Opening) -> Row:
+    """Settle a record that may have been committed though nothing was sent."""
+    return settled_row(Settlement(id=UUID(opening.row["id"]), state=State.REFUSED, notes=("not_sent",)))
