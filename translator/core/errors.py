@@ -4,6 +4,7 @@
   x InvalidRequest          the client's request breaks the Messages schema; the client's fault
   x UnsupportedFeature      the request is legal, but no upstream can be asked for it; nobody's fault
   x UpstreamProtocolError   the upstream broke its own format; the upstream's fault
+  x AnswerFailed            the answer ended in an error that is already in the client's words; the upstream's fault
 
 A `ClientError` is the answer in words, the same for every dialect of the client.
 
@@ -18,8 +19,8 @@ from typing import Any
 
 __all__ = [
     "NO_RETRY",
+    "AnswerFailed",
     "ClientError",
-    "ErrorType",
     "ErrorType",
     "InvalidRequest",
     "TranslationError",
@@ -104,6 +105,17 @@ class UpstreamProtocolError(TranslationError):
     """The upstream broke its own format."""
 
 
+class AnswerFailed(TranslationError):
+    """The answer ended in an error."""
+
+    def __init__(self, error: ClientError) -> None:
+        """Keep what the client is told."""
+        super().__init__(error.message)
+        self.error = error
+
+
 def to_client_error(error: TranslationError) -> ClientError:
     """Return what the client is told about `error`."""
+    if isinstance(error, AnswerFailed):
+        return error.error
     return ClientError(status=error.status_hint, type=error.type_hint, message=error.message, details=error.details)
