@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import signal
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -155,12 +156,14 @@ async def _send_json(wire: Wire, status: int, body: Any) -> None:
     await wire.send_whole(status, orjson.dumps(body), JSON_HEADERS)
 
 
-async def run(port: int, truth: Truth) -> None:
-    """Listen on loopback until SIGTERM or SIGINT."""
+async def run(port: int, truth: Truth, *, until_stdin_closes: bool) -> None:
+    """Listen on loopback until SIGTERM, SIGINT, or the end of the standard input if that is asked for."""
     upstream = Upstream(truth)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    if until_stdin_closes:
+        threading.Thread(target=_wait_for_stdin, args=(asyncio.get_running_loop(), stop), daemon=True).start()
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", port, limit=MAX_HEAD, backlog=1024)
     sys.stdout.write(f"listening on http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1\n")
     sys.stdout.flush()
@@ -169,13 +172,22 @@ async def run(port: int, truth: Truth) -> None:
     truth.end_all("stopped")
 
 
+def _wait_for_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Whoever started us holds the other end, and it closes with them, however they ended."""
+    sys.stdin.read()
+    with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+        loop.call_soon_threadsafe(stop.set)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m demo.upstream", description=__doc__)
     parser.add_argument("--port", type=int, default=9900, help="0 picks a free one")
     parser.add_argument("--truth", type=Path, metavar="FILE", help="append a JSON line for each attempt that ended")
     parser.add_argument("--fsync", action="store_true", help="flush each of those lines to the disk")
+    parser.add_argument("--until-stdin-closes", action="store_true", help="end with whoever holds our input")
     options = parser.parse_args()
-    asyncio.run(run(options.port, Truth(path=options.truth, fsync=options.fsync)))
+    truth = Truth(path=options.truth, fsync=options.fsync)
+    asyncio.run(run(options.port, truth, until_stdin_closes=options.until_stdin_closes))
 
 
 if __name__ == "__main__":
