@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
+import os
 import signal
 import sys
 import threading
@@ -174,7 +175,8 @@ async def run(port: int, truth: Truth, *, until_stdin_closes: bool) -> None:
 
 def _wait_for_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
     """Whoever started us holds the other end, and it closes with them, however they ended."""
-    sys.stdin.read()
+    while os.read(sys.stdin.fileno(), 4096):  # not `sys.stdin.read`, whose lock would outlive the interpreter
+        pass
     with contextlib.suppress(RuntimeError):  # the loop has ended by itself
         loop.call_soon_threadsafe(stop.set)
 

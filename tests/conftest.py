@@ -1,5 +1,6 @@
 """Fixtures that more than one folder of tests uses."""
 
+from tests.gateway import gateway, make_gateway, migrated_template, shared
 from tests.upstream import upstream, upstream_process
 
-__all__ = ["upstream", "upstream_process"]
+__all__ = ["gateway", "make_gateway", "migrated_template", "shared", "upstream", "upstream_process"]

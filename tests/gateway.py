@@ -1,0 +1,276 @@
+"""The gateway as real processes on a database of its own: fixture `gateway`, a factory.
+
+running = gateway(workers=2, upstream=upstream, BRIDGE_DRAIN_S="5")
+httpx.post(f"{running.base_url}/v1/messages", headers={"x-api-key": running.token}, json=...)
+assert running.records()[0]["state"] == "ok"
+"""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import httpx
+import psutil  # type: ignore[import-untyped]  # it brings no types
+import psycopg
+import pytest
+from django.conf import settings
+from psycopg.rows import dict_row
+from psycopg.sql import SQL, Composed, Identifier
+
+from bridgeproject.database import conninfo, embedded_parts
+from tests import processes
+from tests.processes import Running
+from tests.upstream import ScriptedUpstream
+
+TEMPLATE = "gateway_template"
+READY_WITHIN_S = 30
+#: Short, so that a test of a silent upstream doesn't take minutes.
+TIMEOUTS = {"connect_timeout_s": 2, "first_byte_timeout_s": 2, "idle_timeout_s": 2, "total_timeout_s": 20}
+#: Several commands in one process: each start of Django takes a second.
+MANY_COMMANDS = (
+    "import json, os; from django.core.management import call_command; "
+    "[call_command(*words) for words in json.loads(os.environ['COMMANDS'])]"
+)
+
+_numbers = itertools.count(1)
+
+
+class MakeGateway(Protocol):
+    """What the fixture `gateway` gives."""
+
+    def __call__(
+        self,
+        *,
+        workers: int = 1,
+        upstream: ScriptedUpstream | None = None,
+        keys: Sequence[str] = ("sk-one",),
+        commands: Sequence[Sequence[str]] = (),
+        **environment: str,
+    ) -> "RunningGateway": ...
+
+
+@dataclass(kw_only=True)
+class RunningGateway:
+    """A gateway that answers, or answered."""
+
+    database: str
+    environment: dict[str, str]
+    data_dir: Path
+    workers: int
+    token: str = ""
+    base_url: str = ""
+    running: Running | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Start the server, after a stop or a kill too, and wait until it is ready."""
+        arguments = ["manage.py", "serve", "--port", "0", "--workers", str(self.workers)]
+        self.running = processes.start(arguments, log=self.data_dir / "serve.log", environment=self.environment)
+        self.base_url = self.running.first_line.removeprefix("serving on ")
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        until = time.monotonic() + READY_WITHIN_S
+        while not self.is_ready():
+            assert time.monotonic() < until, f"not ready: {self.log()[-3000:]}"
+            time.sleep(0.05)
+
+    def is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.base_url}/readyz", trust_env=False, timeout=2).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def stop(self) -> int:
+        """Stop it as an operator would, and return its exit status."""
+        assert self.running is not None
+        return self.running.stop(within_s=30)
+
+    def worker_pids(self) -> list[int]:
+        """Give the processes that answer: the children, or the one process itself."""
+        assert self.running is not None
+        if self.workers == 1:
+            return [self.running.pid]
+        children = psutil.Process(self.running.pid).children()
+        return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+    def kill9(self, pid: int) -> None:
+        """Kill one of our workers without any chance to tidy up."""
+        assert pid in self.worker_pids()
+        os.kill(pid, signal.SIGKILL)
+
+    def command(self, *words: str) -> str:
+        """Run a management command and return what it printed."""
+        done = subprocess.run(  # noqa: S603  (our own program)
+            [sys.executable, "manage.py", *words],
+            cwd=processes.ROOT,
+            env=os.environ | self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{words[0]}: {done.stderr}"
+        return done.stdout.strip()
+
+    def commands(self, *commands: Sequence[str]) -> str:
+        """Run several management commands in one process."""
+        words = json.dumps([list(command) for command in commands])
+        self.environment["COMMANDS"] = words
+        try:
+            return self.command("shell", "--verbosity", "0", "-c", MANY_COMMANDS)
+        finally:
+            del self.environment["COMMANDS"]
+
+    def add_upstream(self, name: str, base_url: str, *keys: str, **options: str) -> None:
+        self.command(*upstream_words(name, base_url, *keys, **options))
+        self.hurry(name)
+
+    def add_route(self, alias: str, upstream: str, model: str = "") -> None:
+        self.command(*route_words(alias, upstream, model))
+
+    def issue_token(self, user: str, *options: str) -> str:
+        return self.command("issue_token", user, *options)
+
+    def hurry(self, name: str | None = None, **timeouts: float) -> None:
+        """Give an upstream, or all of them, short timeouts; the command has no options for them."""
+        columns = TIMEOUTS | timeouts
+        changes = SQL(", ").join(SQL("{} = {}").format(Identifier(k), v) for k, v in columns.items())
+        self.execute(
+            SQL("UPDATE keys_upstream SET {} WHERE name = %s OR %s::text IS NULL").format(changes), [name, name]
+        )
+
+    def sql(self, query: str, *values: Any) -> list[dict[str, Any]]:
+        with self.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query, values).fetchall()
+
+    def execute(self, query: str | Composed, values: Sequence[Any] = ()) -> None:
+        with self.connect() as connection:
+            connection.execute(query, values)
+
+    def connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(database_conninfo(self.database), autocommit=True)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Give all usage records, oldest first."""
+        return self.sql("SELECT * FROM usage_usagerecord ORDER BY id")
+
+    def settled(self, count: int | None = None, *, within_s: float = 10) -> list[dict[str, Any]]:
+        """Wait until no record is open (and there are `count` of them), and give them all."""
+        until = time.monotonic() + within_s
+        while True:
+            records = self.records()
+            if all(r["state"] != "open" for r in records) and (count is None or len(records) >= count):
+                return records
+            states = [(r["state"], r["upstream_model"]) for r in records]
+            assert time.monotonic() < until, f"wanted {count} settled records, have {states}: {self.log()[-2000:]}"
+            time.sleep(0.05)
+
+    def log(self) -> str:
+        return (self.data_dir / "serve.log").read_text(encoding="utf-8", errors="replace")
+
+
+def upstream_words(name: str, base_url: str, *keys: str, **options: str) -> list[str]:
+    words = ["add_upstream", name, base_url]
+    words += [word for option, value in options.items() for word in (f"--{option}", value)]
+    return words + [word for key in keys for word in ("--key", key)]
+
+
+def route_words(alias: str, upstream: str, model: str = "") -> list[str]:
+    return ["add_route", alias, upstream, *([model] if model else [])]
+
+
+def database_conninfo(name: str) -> str:
+    return conninfo(embedded_parts(settings.DATA_DIR) | {"NAME": name})
+
+
+def database_url(name: str) -> str:
+    return f"postgresql://postgres@/{name}?host={quote(embedded_parts(settings.DATA_DIR)['HOST'], safe='')}"
+
+
+def _create_database(name: str, template: str = "template1") -> None:
+    with psycopg.connect(database_conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
+        create = SQL("CREATE DATABASE {} TEMPLATE {}")
+        connection.execute(create.format(Identifier(name), Identifier(template)))
+
+
+@pytest.fixture(scope="session")
+def migrated_template() -> str:
+    """The name of a database with all tables and nothing in it."""
+    _create_database(TEMPLATE)
+    made = _gateway_on(TEMPLATE, Path(settings.DATA_DIR), workers=1)
+    made.command("migrate", "--verbosity", "0")
+    return TEMPLATE
+
+
+def _gateway_on(database: str, data_dir: Path, *, workers: int, **more: str) -> RunningGateway:
+    environment = {
+        "DJANGO_SETTINGS_MODULE": "bridgeproject.settings",
+        "BRIDGE_DATA_DIR": str(data_dir),
+        "BRIDGE_DATABASE_URL": database_url(database),
+        "BRIDGE_ALLOW_PRIVATE_UPSTREAMS": "127.0.0.1",
+        "BRIDGE_DRAIN_S": "5",
+        **more,
+    }
+    return RunningGateway(database=database, environment=environment, data_dir=data_dir, workers=workers)
+
+
+@pytest.fixture(scope="session")
+def make_gateway(migrated_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeGateway]:
+    """Make gateways that live until the end of the run."""
+    made: list[RunningGateway] = []
+
+    def make(
+        *,
+        workers: int = 1,
+        upstream: ScriptedUpstream | None = None,
+        keys: Sequence[str] = ("sk-one",),
+        commands: Sequence[Sequence[str]] = (),
+        **environment: str,
+    ) -> RunningGateway:
+        database = f"gateway_{next(_numbers)}"
+        _create_database(database, migrated_template)
+        one = _gateway_on(database, tmp_path_factory.mktemp(database), workers=workers, **environment)
+        to_upstream = (
+            [upstream_words("scripted", upstream.base_url, *keys), route_words("*", "scripted")] if upstream else []
+        )
+        printed = one.commands(*to_upstream, *commands, ["issue_token", "alice"])
+        one.token = printed.splitlines()[-1]
+        one.hurry()
+        made.append(one)
+        one.start()
+        return one
+
+    yield make
+    for one in made:
+        if one.running is not None:
+            one.stop()
+
+
+@pytest.fixture
+def gateway(make_gateway: MakeGateway) -> Iterator[MakeGateway]:
+    """Make gateways that live until the end of the test."""
+    made: list[RunningGateway] = []
+
+    def make(**options: Any) -> RunningGateway:
+        made.append(make_gateway(**options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture(scope="session")
+def shared(make_gateway: Callable[..., RunningGateway], upstream_process: ScriptedUpstream) -> RunningGateway:
+    """One gateway for all tests that leave it as it was; every model name goes to the scripted upstream."""
+    return make_gateway(upstream=upstream_process, keys=("sk-one", "sk-two"))
