@@ -11,6 +11,7 @@ the spool, and from there to Postgres when it is back.
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,14 +126,19 @@ class RecordWriter:
         if self._is_closing or self._unspooled:
             msg = "the ledger takes no new records now"
             raise LedgerUnavailable(msg)
-        committed = asyncio.get_running_loop().create_future()
-        self._opens.append(_Opening(open_row(record), committed))
+        opening = _Opening(open_row(record), asyncio.get_running_loop().create_future())
+        self._opens.append(opening)
         self._wake.set()
         try:
-            # Giving up cancels the future; the writer sees that and closes the record as refused.
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await committed
-        except TimeoutError:
+                await opening.committed
+        except (TimeoutError, asyncio.CancelledError) as exc:
+            # Not committed yet: the future is cancelled now, and the writer sees to it.
+            if _is_committed(opening):
+                self._settlements.append(_refusal(opening))
+                self._wake.set()
+            if isinstance(exc, asyncio.CancelledError):
+                raise
             msg = "Postgres didn't answer in time"
             raise LedgerUnavailable(msg) from None
 
@@ -147,7 +153,7 @@ class RecordWriter:
 
     async def _run(self) -> None:
         try:
-            while not (self._is_closing and not self._opens and not self._settlements):
+            while self._has_work or not self._is_closing:
                 await self._wait_for_work()
                 await self._flush(_taken_opens(self._opens), _taken(self._settlements))
                 if self._spooled or self._unspooled:
@@ -160,19 +166,23 @@ class RecordWriter:
             if rest:
                 self._spool_now(rest)
 
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._opens or self._settlements)
+
     async def _wait_for_work(self) -> None:
-        if self._is_closing:
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(REPLAY_EVERY_S if self._spooled or self._unspooled else None):
-                await self._wake.wait()
-        self._wake.clear()
+        behind = self._spooled or self._unspooled
+        await self._sleep_until(lambda: self._has_work, seconds=REPLAY_EVERY_S if behind else None)
         if self._settlements and not self._opens:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SETTLE_LINGER_S):
-                    while not self._opens and not self._is_closing and len(self._settlements) < BATCH_MAX:
-                        await self._wake.wait()
-                        self._wake.clear()
+            await self._sleep_until(lambda: bool(self._opens), seconds=SETTLE_LINGER_S)
+
+    async def _sleep_until(self, is_time: Callable[[], bool], *, seconds: float | None) -> None:
+        """Sleep until it is time, or the seconds are over, or the writer closes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not is_time() and not self._is_closing:
+                    self._wake.clear()
+                    await self._wake.wait()
 
     async def _flush(self, opens: list[_Opening], settlements: list[Row]) -> None:
         if not opens and not settlements:
@@ -304,6 +314,11 @@ def _fail(opens: list[_Opening]) -> None:
     for opening in opens:
         if not opening.committed.done():
             opening.committed.set_exception(LedgerUnavailable("the record could not be committed"))
+
+
+def _is_committed(opening: _Opening) -> bool:
+    future = opening.committed
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _refusal(opening: _Opening) -> Row:
