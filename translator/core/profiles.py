@@ -41,8 +41,6 @@ class Profile:
     reasoning_in: Literal["none", "reasoning_content", "reasoning", "reasoning_details"] = "none"
     #: Send the key of `reasoning_in` empty on turns with tool calls and no thinking.
     reasoning_in_empty: bool = False
-    #: Send thinking of earlier turns back only where the turn has tool calls.
-    reasoning_in_tools_only: bool = False
     #: How thinking is asked for.
     reasoning_request: Literal["none", "effort", "thinking", "openrouter", "template_kwargs"] = "none"
     #: Take a model for a reasoning one when nobody said whether it is.
@@ -91,8 +89,10 @@ class Profile:
     empty_tool_content: str = ""
     #: What to do with user text right after tool messages; `merge` puts it into the last one.
     user_after_tool: Literal["keep", "merge"] = "keep"
-    #: Tool call ids as they are, or nine letters and digits.
-    tool_id_style: Literal["keep", "mistral9"] = "keep"
+    #: Tool call ids as they are, or nine letters and digits, or at most 40 characters.
+    tool_id_style: Literal["keep", "mistral9", "max40"] = "keep"
+    #: Keys laid over each tool call of the history.
+    tool_call_extra: Mapping[str, Any] = NOTHING
     #: What a trailing assistant message becomes.
     prefill: Literal["plain", "prefix", "continue", "reject"] = "plain"
     #: How structured output is asked for; `text` asks in the system message.
@@ -149,6 +149,11 @@ GEMINI_UNKNOWN = (
     "propertyNames",
 )
 
+#: Gemini refuses a call of the history without its signature; this word of Google's stands for one.
+GEMINI_UNSIGNED: Mapping[str, Any] = {
+    "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}
+}
+
 PROFILES: Mapping[str, Profile] = {
     "plain": Profile(by_model=OPENAI_MODELS),
     "openai": Profile(
@@ -156,6 +161,7 @@ PROFILES: Mapping[str, Profile] = {
         tool_choice_auto="send",
         pdf=True,
         system_mid="inline",
+        tool_id_style="max40",
         prompt_cache_key=True,
         by_model=OPENAI_MODELS,
     ),
@@ -247,6 +253,7 @@ PROFILES: Mapping[str, Profile] = {
         parallel_tool_calls=False,
         schema_drop=GEMINI_UNKNOWN,
         schema_inline_refs=True,
+        tool_call_extra=GEMINI_UNSIGNED,
         image_urls=False,
     ),
     "together": Profile(

@@ -161,8 +161,8 @@ def _messages(value: Any, path: str) -> None:
 
 def _tool(tool: Any, path: str) -> None:
     _fields(tool, path, {}, {"type": _string, "name": _name, "description": _string, "input_schema": _object})
-    if tool.get("type") in (None, "custom") and "name" not in tool:
-        _fail(f"{path}.name", "Field required")
+    if tool.get("type") in (None, "custom"):
+        _fields(tool, path, {"name": _name}, {})
 
 
 def _tools(value: Any, path: str) -> None:
@@ -200,6 +200,7 @@ BLOCKS: Mapping[str, Check] = {
     "search_result": _shape({"content": _content}, {"title": _string, "source": _string}),
     "thinking": _shape({}, {"thinking": _string, "signature": _string}),
     "tool_use": _shape({"id": _name, "name": _name}, {"input": _object}),
+    "tool_addition": _shape({"tool": _shape({}, {"name": _name, "definition": _tool})}),
     "tool_result": _shape({"tool_use_id": _name}, {"content": _content, "is_error": _boolean}),
 }
 

@@ -1,0 +1,103 @@
+"""How many input tokens a request is, when the upstream cannot be asked.
+
+A guess by length, rather high than low: a client that compacts a little early loses less than one that
+overruns the window. Thinking of earlier turns is not counted, as no model reads it again, and neither is what is never
+sent on: signatures, encrypted results, cache marks, Claude Code's line of accounting.
+
+Source: https://platform.claude.com/docs/en/build-with-claude/token-counting (what counts, read 2026-11-30). The constants
+are fits to common tokenizers on prose, code and tool schemas.
+"""
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+import orjson
+
+from translator.core.anthropic.request import MessagesRequest
+
+__all__ = ["estimate_input_tokens"]
+
+CHARS_PER_TOKEN = 3.5
+#: Beside its share as a character, each byte of UTF-8 beyond the first: 2/3 of a token a CJK character in all.
+TOKENS_PER_EXTRA_BYTE = 0.2
+TOKENS_PER_MESSAGE = 4
+TOKENS_PER_BLOCK = 3
+#: What tool use costs at all: the upstream's template explains it to the model.
+TOKENS_FOR_TOOLS = 40
+TOKENS_PER_TOOL = 8
+#: An image of the size that clients scale to, about 1,050 x 1,050 pixels.
+TOKENS_PER_IMAGE = 1_500
+#: A page of a PDF holds some 2,000 tokens in some 60 KB; base64 makes 80,000 characters of them.
+PDF_CHARS_PER_TOKEN = 40
+UNREAD_DOCUMENT = 2_000
+
+#: Blocks of earlier answers that are not read again.
+UNCOUNTED = frozenset({"thinking", "redacted_thinking", "container_upload", "fallback", "server_tool_use"})
+#: Keys of blocks that no model reads.
+UNREAD = frozenset({"type", "id", "tool_use_id", "cache_control", "signature", "encrypted_content", "citations"})
+
+
+def estimate_input_tokens(request: MessagesRequest, factor: float = 1.0) -> int:
+    """Return about how many tokens the request's input is; at least 1.
+
+    Args:
+        request: The request.
+        factor: What the upstream model's own counts have been to these, measured; 1.0 when nothing was.
+    """
+    tokens = sum(map(_text_tokens, request.system)) + _tool_tokens(request.tools)
+    tokens += sum(TOKENS_PER_MESSAGE + _content_tokens(message.get("content")) for message in request.messages)
+    if request.output_schema is not None:
+        tokens += _json_tokens(request.output_schema)
+    return max(1, ceil(tokens * factor))
+
+
+def _text_tokens(text: str) -> float:
+    extra_bytes = 0 if text.isascii() else len(text.encode()) - len(text)
+    return len(text) / CHARS_PER_TOKEN + extra_bytes * TOKENS_PER_EXTRA_BYTE
+
+
+def _json_tokens(value: Any) -> float:
+    return _text_tokens(orjson.dumps(value).decode())
+
+
+def _tool_tokens(tools: list[dict[str, Any]]) -> float:
+    if not tools:
+        return 0
+    return TOKENS_FOR_TOOLS + sum(TOKENS_PER_TOOL + _json_tokens(tool) for tool in tools)
+
+
+def _content_tokens(content: Any) -> float:
+    if isinstance(content, str):
+        return _text_tokens(content)
+    return sum(TOKENS_PER_BLOCK + _block_tokens(block) for block in content or ())
+
+
+def _block_tokens(block: Mapping[str, Any]) -> float:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return _text_tokens(text)
+        case {"type": str(kind)} if kind in UNCOUNTED:
+            return 0
+        case {"type": "image"}:
+            return TOKENS_PER_IMAGE
+        case {"type": "document"}:
+            return _document_tokens(block["source"])
+        case {"type": "tool_use", "name": name}:
+            return _text_tokens(name) + _json_tokens(block.get("input") or {})
+        case {"type": "tool_result" | "search_result"}:
+            return _content_tokens(block.get("content"))
+        case _:
+            return _json_tokens({key: value for key, value in block.items() if key not in UNREAD})
+
+
+def _document_tokens(source: Mapping[str, Any]) -> float:
+    match source:
+        case {"type": "text", "data": data}:
+            return _text_tokens(data)
+        case {"type": "content", "content": content}:
+            return _content_tokens(content)
+        case {"type": "base64", "data": data}:
+            return max(UNREAD_DOCUMENT, len(data) / PDF_CHARS_PER_TOKEN)
+        case _:
+            return UNREAD_DOCUMENT
