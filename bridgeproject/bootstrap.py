@@ -2,14 +2,18 @@
 
 import secrets
 from dataclasses import dataclass
+from io import StringIO
 
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 
 from keys.models import ClientToken, Route, Upstream
 from keys.tokens import issue_token
 
 ADMIN_NAME = "admin"
 DEMO_NAME = "demo"
+#: The scripted upstream takes any key.
+DEMO_KEY = "sk-demo-0001"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +38,15 @@ def make_first_things() -> Made:
     return Made(admin_password=password, token=plain)
 
 
-def point_at_demo(base_url: str) -> None:
-    """Route every name that has no route of its own to the scripted upstream at `base_url`."""
-    from django.core.management import call_command
+def point_at_demo(base_url: str | None) -> None:
+    """Route every name that has no route of its own to the scripted upstream at `base_url`.
 
-    if Upstream.objects.filter(name=DEMO_NAME).exists():
-        Upstream.objects.filter(name=DEMO_NAME).update(base_url=base_url)
-    else:
-        call_command("add_upstream", DEMO_NAME, base_url, keys=["sk-demo-0001"], verbosity=0)
+    Without a URL an upstream left over from an earlier demo is switched off.
+    """
+    if base_url is None:
+        Upstream.objects.filter(name=DEMO_NAME).update(enabled=False)
+        return
+    if Upstream.objects.filter(name=DEMO_NAME).update(base_url=base_url, enabled=True) == 0:
+        call_command("add_upstream", DEMO_NAME, base_url, "--key", DEMO_KEY, stdout=StringIO())
     if not Route.objects.filter(alias="*").exists():
-        call_command("add_route", "*", DEMO_NAME, verbosity=0)
+        call_command("add_route", "*", DEMO_NAME, stdout=StringIO())

@@ -13,13 +13,14 @@ from typing import Any
 
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import Resolver404, get_resolver
 
 from bridgeproject import services
-from translator import api
-from translator.core.errors import ClientError, ErrorType
-from translator.relay import Gateway
+from translator import api, refusals
+from translator.calls import new_id
+from translator.core.errors import ClientError
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +28,8 @@ API_PREFIX = "/v1/"
 PUBLIC_PATHS = {"/livez", "/readyz", "/metrics"}
 #: How long a client may take to send its body, in seconds.
 BODY_S = 60
-
-TOO_LARGE = ClientError(status=413, type=ErrorType.TOO_LARGE, message="Request exceeds the maximum size")
-TOO_SLOW = ClientError(status=408, type=ErrorType.TIMEOUT, message="the body did not arrive in time")
-CRASHED = ClientError(status=500, type=ErrorType.API, message="Internal server error")
+#: How long a client may take to read on, in seconds.
+STALLED_S = 60
 
 
 class Disconnected(Exception):
@@ -54,16 +53,14 @@ async def handle(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Serve one request of the API."""
     answering = asyncio.current_task()
     assert answering is not None  # noqa: S101  (a server runs us in a task)
-    scope["request_id"] = request_id = api.new_request_id()
+    request_id = new_id("req")
     try:
-        response = await _respond(scope, receive)
+        response = await _respond(scope, receive, request_id)
     except Disconnected:
         return
     watching = asyncio.create_task(_cancel_when_gone(receive, answering))
     try:
-        if not isinstance(response, HttpResponseBase):
-            response = await response
-        await _send(response, request_id, send)
+        await _send(response if isinstance(response, HttpResponseBase) else await response, request_id, send)
     except asyncio.CancelledError:
         if not watching.done():
             raise
@@ -71,33 +68,36 @@ async def handle(scope: dict[str, Any], receive: Any, send: Any) -> None:
         watching.cancel()
 
 
-async def _respond(scope: dict[str, Any], receive: Any) -> Any:
+async def _respond(scope: dict[str, Any], receive: Any, request_id: str) -> Any:
     """Check the request and read its body; return a response, or the view's coroutine that will give one."""
-    request = ASGIRequest(scope, BytesIO())
+    path = scope["path"]
+    if path == "/":
+        return HttpResponse()
     try:
         gateway = await services.gateway()
-        request.gateway = gateway  # type: ignore[attr-defined]
-        match = get_resolver().resolve(scope["path"])
-        if scope["path"].startswith(API_PREFIX):
-            request.token = api.authenticate(request, gateway)  # type: ignore[attr-defined]
-        request._body = await _read_body(scope, receive)  # type: ignore[attr-defined]  # noqa: SLF001
+        match = get_resolver().resolve(path)
+        request: Any = ASGIRequest(scope, BytesIO())
+        request.gateway, request.request_id = gateway, request_id
+        if path.startswith(API_PREFIX):
+            request.token = api.authenticate(request, gateway)
+        if request.META.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
+            raise Refused(refusals.ENCODED_BODY)
+        request._body = await _read_body(scope, receive)
     except Resolver404:
-        return api.error_response(request, api.not_found(scope["path"]))
-    except api.Unauthorized as exc:
-        return api.error_response(request, exc.error)
-    except Refused as exc:
-        return api.error_response(request, exc.error)
+        return api.error_response(path, refusals.not_found(path), request_id)
+    except (api.Unauthorized, Refused) as exc:
+        return api.error_response(path, exc.error, request_id)
     return _call(request, match)
 
 
-async def _call(request: ASGIRequest, match: Any) -> HttpResponseBase:
+async def _call(request: Any, match: Any) -> HttpResponseBase:
     try:
         response: HttpResponseBase = await match.func(request, *match.args, **match.kwargs)
     except Exception:
-        logger.exception("request %s failed", request.scope["request_id"])
-        return api.error_response(request, CRASHED)
+        logger.exception("request %s failed", request.request_id)
+        return api.error_response(request.path, refusals.CRASHED, request.request_id)
     if response.status_code == 405:
-        return api.error_response(request, api.wrong_method(request.method or ""))
+        return api.error_response(request.path, refusals.wrong_method(request.method), request.request_id)
     return response
 
 
@@ -106,7 +106,7 @@ async def _read_body(scope: dict[str, Any], receive: Any) -> bytes:
     limit = settings.MAX_BODY_BYTES
     declared = dict(scope["headers"]).get(b"content-length", b"")
     if declared.isdigit() and int(declared) > limit:
-        raise Refused(TOO_LARGE)
+        raise Refused(refusals.TOO_LARGE)
     parts: list[bytes] = []
     size = 0
     try:
@@ -118,11 +118,11 @@ async def _read_body(scope: dict[str, Any], receive: Any) -> bytes:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > limit:
-                    raise Refused(TOO_LARGE)
+                    raise Refused(refusals.TOO_LARGE)
                 if not message.get("more_body"):
                     return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError:
-        raise Refused(TOO_SLOW) from None
+        raise Refused(refusals.TOO_SLOW) from None
 
 
 async def _cancel_when_gone(receive: Any, answering: asyncio.Task[Any]) -> None:
@@ -134,11 +134,19 @@ async def _cancel_when_gone(receive: Any, answering: asyncio.Task[Any]) -> None:
 async def _send(response: HttpResponseBase, request_id: str, send: Any) -> None:
     headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
     headers.append((b"request-id", request_id.encode("ascii")))
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    if isinstance(response, StreamingHttpResponse):
-        async with aclosing(aiter(response.streaming_content)) as parts:  # type: ignore[arg-type,type-var]
-            async for part in parts:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    else:
+    start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
+    if not isinstance(response, api.EventStream):
+        await send(start)
         await send({"type": "http.response.body", "body": response.content})  # type: ignore[attr-defined]
+        return
+    async with aclosing(response.pieces) as pieces:
+        await _push(send, start)
+        async for piece in pieces:
+            await _push(send, {"type": "http.response.body", "body": piece, "more_body": True})
+        await _push(send, {"type": "http.response.body", "body": b""})
+
+
+async def _push(send: Any, message: dict[str, Any]) -> None:
+    """Send, but not to a client that has stopped reading."""
+    async with asyncio.timeout(STALLED_S):
+        await send(message)

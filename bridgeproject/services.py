@@ -83,6 +83,6 @@ def _drain_on_signal(running: Gateway) -> None:
 
 async def _stop_with_parent(parent: int) -> None:
     """Stop this worker when the process that started it was killed: nobody would restart or stop it."""
-    while os.getppid() == parent:
+    while os.getppid() == parent:  # noqa: ASYNC110  (the system tells nobody)
         await asyncio.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

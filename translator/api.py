@@ -1,1 +1,168 @@
-"""(wired later)"""
+"""The public endpoints. A route parses, calls the relay and renders; errors are turned into answers here."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from django.contrib.admin.views.decorators import staff_member_required
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from ninja import NinjaAPI
+
+from keys.entries import TokenEntry
+from keys.tokens import PREFIX
+from translator import models_page, refusals
+from translator.calls import MessagesCall
+from translator.core.anthropic.errors import render_error
+from translator.core.anthropic.request import parse_request
+from translator.core.errors import ClientError, TranslationError, to_client_error
+from translator.core.estimate import estimate_input_tokens
+from translator.core.openai_chat.errors import render_error as render_chat_error
+from translator.relay import CallFailed, Gateway
+from translator.run import Caller, Whole
+from translator.stream import Stream
+
+STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+#: `claude-cli/2.1.332 (external, cli)` -> name and version.
+CLIENT = re.compile(r"([A-Za-z0-9_.-]{1,60})/([A-Za-z0-9_.+-]{1,30})")
+
+#: Headers that tell which conversation a call belongs to, best first.
+SESSION_HEADERS = ("x-claude-code-session-id", "x-session-id", "x-session-affinity")
+CHAT_PREFIX = "/v1/chat/"
+
+api = NinjaAPI(
+    title="Bridge", version="1", urls_namespace="api", docs_url="/docs", docs_decorator=staff_member_required
+)
+
+
+class Unauthorized(Exception):
+    """The request carries no token of ours that may be used."""
+
+    def __init__(self, error: ClientError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def authenticate(request: HttpRequest, gateway: Gateway) -> TokenEntry:
+    """Return whose token the request carries, in `x-api-key` or `Authorization: Bearer`.
+
+    A foreign key beside one of ours is ignored: clients that once logged in elsewhere send both.
+
+    Raises:
+        Unauthorized: None of ours, none that may be used, or two different ones.
+    """
+    scheme, _, bearer = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    sent = {request.META.get("HTTP_X_API_KEY", "").strip(), bearer.strip() if scheme.lower() == "bearer" else ""}
+    ours = [token for token in sent if token.startswith(PREFIX)]
+    if len(ours) > 1:
+        raise Unauthorized(refusals.TWO_TOKENS)
+    entry = gateway.directory.authenticate(ours[0]) if ours else None
+    if entry is None:
+        raise Unauthorized(refusals.NO_TOKEN)
+    return entry
+
+
+class ApiRequest(HttpRequest):
+    """What `bridgeproject.lean` hands to a route: an ordinary request, and what is known about it by then."""
+
+    gateway: Gateway
+    token: TokenEntry
+    request_id: str
+
+
+@api.post("/v1/messages")
+async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpResponse:
+    """Answer a conversation, whole or as a stream of events."""
+    parsed = parse_request(request.body)
+    call = MessagesCall(
+        parsed,
+        request_id=request.request_id,
+        session_id=session_of(request),
+        estimate=estimate_input_tokens(parsed),
+        headers=request.headers,
+    )
+    if parsed.max_tokens == 0:
+        return HttpResponse(call.empty_answer(), content_type="application/json")
+    return show(await request.gateway.answer(call, caller_of(request, call.session_id)))
+
+
+@api.post("/v1/messages/count_tokens")
+async def count_tokens(request: ApiRequest) -> HttpResponse:
+    """Estimate the input tokens of a conversation; no upstream is asked."""
+    parsed = parse_request(request.body, for_counting=True)
+    return answer_json({"input_tokens": estimate_input_tokens(parsed)})
+
+
+@api.get("/v1/models")
+async def list_models(request: ApiRequest) -> HttpResponse:
+    """List the model aliases that this token may use, a page at a time."""
+    aliases = request.gateway.directory.aliases()
+    return answer_json(models_page.render_list(aliases, request.token, request.GET))
+
+
+@api.get("/v1/models/{path:model_id}")
+async def get_model(request: ApiRequest, model_id: str) -> HttpResponse:
+    """Show one model alias."""
+    return answer_json(models_page.render_one(request.gateway.directory, request.token, model_id))
+
+
+@api.get("/livez", include_in_schema=False)
+async def livez(request: ApiRequest) -> HttpResponse:
+    """Say that the process runs; touches nothing."""
+    return answer_json({"status": "alive"})
+
+
+@api.get("/readyz", include_in_schema=False)
+async def readyz(request: ApiRequest) -> HttpResponse:
+    """Say whether new calls can be taken, and if not, why."""
+    state = request.gateway.readiness()
+    return answer_json(state, status=200 if state["ready"] else 503)
+
+
+def show(reply: Whole | Stream) -> HttpResponse | StreamingHttpResponse:
+    if isinstance(reply, Whole):
+        return HttpResponse(reply.body, content_type="application/json")
+    return EventStream(reply)
+
+
+class EventStream(StreamingHttpResponse):
+    """A stream of events; `pieces` must be closed by whoever sends it, also when it was never begun."""
+
+    def __init__(self, pieces: Stream) -> None:
+        super().__init__(pieces, content_type="text/event-stream; charset=utf-8", headers=STREAM_HEADERS)
+        self.pieces = pieces
+
+
+def caller_of(request: ApiRequest, session_id: str | None) -> Caller:
+    found = CLIENT.match(request.META.get("HTTP_USER_AGENT", ""))
+    return Caller(
+        token=request.token,
+        request_id=request.request_id,
+        client_name=found[1] if found else "",
+        client_version=found[2] if found else "",
+        session_id=session_id or "",
+    )
+
+
+def session_of(request: ApiRequest) -> str | None:
+    return next((value for name in SESSION_HEADERS if (value := request.headers.get(name))), None)
+
+
+def answer_json(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(orjson.dumps(content), status=status, content_type="application/json", headers=headers)
+
+
+def error_response(path: str, error: ClientError, request_id: str) -> HttpResponse:
+    """Say an error in the dialect of the endpoint."""
+    render = render_chat_error if path.startswith(CHAT_PREFIX) else render_error
+    return answer_json(render(error, request_id), status=error.status, headers=dict(error.headers))
+
+
+@api.exception_handler(CallFailed)
+def _call_failed(request: ApiRequest, exc: CallFailed) -> HttpResponse:
+    return error_response(request.path, exc.error, request.request_id)
+
+
+@api.exception_handler(TranslationError)
+def _not_translated(request: ApiRequest, exc: TranslationError) -> HttpResponse:
+    return error_response(request.path, to_client_error(exc), request.request_id)

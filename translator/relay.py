@@ -1,1 +1,179 @@
-"""(wired later)"""
+"""The pump: a client's call -> attempts -> its answer -> usage records.
+
+A call is tried on one credential after another while nothing has gone to the client; `keys.dispatch` decides on
+which. Each attempt is a `Run` (`translator.run`): recorded before the first byte leaves, settled exactly once.
+
+* CallFailed   no attempt gave an answer; carries what the client is told
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keys.dispatch import Attempt, Dispatcher, Refusal
+
+from keys.directory import Directory
+from keys.entries import RouteEntry
+from keys.secrets import parse_key_ring
+from translator import refusals
+from translator.calls import Call
+from translator.core.errors import ClientError
+from translator.run import Begun, Caller, Failure, Run, Services, Whole
+from translator.stream import Stream
+from translator.upstream import UpstreamClient
+from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
+
+
+class CallFailed(Exception):
+    """No attempt gave an answer."""
+
+    def __init__(self, error: ClientError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Gateway:
+    """All that serves calls in one worker.
+
+    Args:
+        conninfo: libpq's connection string of the database.
+        spool_dir: Where usage records wait while Postgres is away.
+        encryption_keys: The key ring's text.
+        allowed_upstreams: Private hosts and networks that upstreams may have.
+        redis_url: Redis for exact limits across nodes; empty for none.
+        worker: This process's name among the workers.
+    """
+
+    def __init__(
+        self,
+        *,
+        conninfo: str,
+        spool_dir: Path,
+        encryption_keys: str,
+        allowed_upstreams: Sequence[str],
+        redis_url: str,
+        worker: str,
+    ) -> None:
+        self.directory = Directory(conninfo, parse_key_ring(encryption_keys))
+        self.dispatcher = Dispatcher(conninfo, self.directory, worker)
+        self.ledger = Ledger(conninfo, spool_dir, worker, redis_url)
+        self.upstream = UpstreamClient(allowed=allowed_upstreams)
+        self.is_draining = False
+        self._services = Services(dispatcher=self.dispatcher, ledger=self.ledger, upstream=self.upstream)
+        self._streams: set[Stream] = set()
+
+    async def start(self) -> None:
+        await self.directory.start()
+        await self.dispatcher.start()
+        await self.ledger.start()
+
+    async def aclose(self) -> None:
+        """Settle what is left and close every connection."""
+        for stream in list(self._streams):
+            await stream.aclose()
+        await self.dispatcher.close()
+        await self.ledger.close()
+        await self.upstream.aclose()
+        await self.directory.close()
+
+    def readiness(self) -> dict[str, Any]:
+        """Say whether new calls can be taken; `ready` is the answer, the rest is why."""
+        return {
+            "ready": not self.is_draining and self.ledger.is_ready,
+            "draining": self.is_draining,
+            "ledger": self.ledger.is_ready,
+            "directory_age_s": round(self.directory.age_s, 1),
+            "undecryptable_credentials": self.directory.undecryptable,
+        }
+
+    def drain(self, after_s: float) -> None:
+        """Take no new calls; end the streams that still run after `after_s` seconds."""
+        if not self.is_draining:
+            self.is_draining = True
+            asyncio.get_running_loop().call_later(after_s, self._stop_streams)
+
+    def _stop_streams(self) -> None:
+        for stream in self._streams:
+            stream.stop(refusals.SHUT_DOWN)
+
+    async def answer(self, call: Call, caller: Caller) -> Whole | Stream:
+        """Get the call answered: a whole body, or a stream whose first bytes are there.
+
+        Raises:
+            CallFailed: With what the client is told.
+            TranslationError: The request can't be said to the upstream; the client's fault.
+        """
+        if self.is_draining:
+            raise CallFailed(refusals.SHUT_DOWN)
+        route = self._route(call, caller)
+        admission = await self._admit(call, caller)
+        try:
+            reply = await self._try_each(call, caller, route)
+        except BaseException:
+            admission.release()
+            raise
+        if isinstance(reply, Stream):
+            self._watch(reply, admission)
+        else:
+            admission.release()
+        return reply
+
+    def _route(self, call: Call, caller: Caller) -> RouteEntry:
+        route = self.directory.resolve(call.alias)
+        if route is None:
+            raise CallFailed(refusals.unknown_model(call.alias))
+        if not caller.token.may_use(call.alias):
+            raise CallFailed(refusals.forbidden_model(call.alias))
+        return route
+
+    async def _admit(self, call: Call, caller: Caller) -> Admission:
+        try:
+            return await self.ledger.admit(caller.token, call.alias, call.estimate + (call.max_tokens or 0))
+        except OverBudget as exc:
+            raise CallFailed(refusals.over_budget(exc)) from exc
+        except RateLimited as exc:
+            raise CallFailed(refusals.rate_limited(exc)) from exc
+
+    async def _try_each(self, call: Call, caller: Caller, route: RouteEntry) -> Whole | Stream:
+        attempts = self.dispatcher.attempts(route, session_id=call.session_id, estimate_tokens=call.estimate)
+        failure: Failure | None = None
+        number = 0
+        try:
+            attempt = next(attempts)
+            while True:
+                number += 1
+                reply = await self._try(call, caller, attempt, number)
+                if not isinstance(reply, Failure):
+                    return reply
+                failure = reply
+                attempt = attempts.send(reply.outcome)
+        except StopIteration as end:
+            raise CallFailed(_why(failure, end.value)) from None
+        finally:
+            attempts.close()
+
+    async def _try(self, call: Call, caller: Caller, attempt: Attempt, number: int) -> Whole | Stream | Failure:
+        run = Run(self._services, call, caller, attempt, number)
+        try:
+            reply = await run.start()
+        except LedgerUnavailable as exc:
+            raise CallFailed(refusals.NO_LEDGER) from exc
+        return Stream(run, reply.first) if isinstance(reply, Begun) else reply
+
+    def _watch(self, stream: Stream, admission: Admission) -> None:
+        self._streams.add(stream)
+
+        def closed() -> None:
+            self._streams.discard(stream)
+            admission.release()
+
+        stream.when_closed = closed
+
+
+def _why(failure: Failure | None, refusal: Refusal | None) -> ClientError:
+    """Return what the client is told: the pool's word if it has one, else the last upstream's."""
+    if refusal is not None:
+        return refusals.refused(refusal, failure.error if failure else None)
+    assert failure is not None  # noqa: S101  (attempts end without a refusal only after one)
+    return failure.error

@@ -25,7 +25,7 @@ import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 from httpx_aiohttp import AiohttpTransport
 
-from keys.egress import check_base_url, is_allowed_address
+from keys.egress import check_base_url, is_allowed_address, is_allowed_host
 
 #: An error body is read this far; what follows is of no use to anybody.
 MAX_ERROR_BYTES = 64 * 1024
@@ -144,16 +144,19 @@ def _inflater(encoding: str) -> Inflater | None:
     if encoding in ("", "identity"):
         return None
     if encoding not in ("gzip", "deflate"):
-        raise UpstreamBroke(f"content-encoding {encoding[:20]}")
+        msg = f"content-encoding {encoding[:20]}"
+        raise UpstreamBroke(msg)
     stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def inflate(chunk: bytes) -> bytes:
         try:
             plain = stream.decompress(chunk, MAX_INFLATED_BYTES)
         except zlib.error as exc:
-            raise UpstreamBroke("broken compression") from exc
+            msg = "broken compression"
+            raise UpstreamBroke(msg) from exc
         if stream.unconsumed_tail:
-            raise UpstreamBroke("compression bomb")
+            msg = "compression bomb"
+            raise UpstreamBroke(msg)
         return plain
 
     return inflate
@@ -170,7 +173,8 @@ class GuardedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         found = await self._inner.resolve(host, port, family)
-        usable = [one for one in found if is_allowed_address(one["host"], self._allowed, host=host)]
+        is_named = is_allowed_host(host, self._allowed)
+        usable = [one for one in found if is_named or is_allowed_address(one["host"], self._allowed)]
         if not usable:
             raise OSError(None, f"{host} has no address that may be called")
         return usable
@@ -236,7 +240,8 @@ class UpstreamClient:
             async with asyncio.timeout_at(until):
                 response = await self._transport.handle_async_request(request)
         except TimeoutError as exc:
-            raise UpstreamTimedOut("no answer", clocks.first_byte_s) from exc
+            msg = "no answer"
+            raise UpstreamTimedOut(msg, clocks.first_byte_s) from exc
         except (httpx.ConnectTimeout, httpx.TimeoutException) as exc:
             raise _timed_out_or_gone(exc, clocks) from exc
         except httpx.ConnectError as exc:

@@ -5,7 +5,7 @@ and asks at the end what it saw. Two kinds exist: `Translated` decodes to events
 a passing exchange (same dialect on both sides) hands the bytes on untouched and only reads them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from translator.core.errors import ClientError
@@ -78,19 +78,25 @@ class EventEncoder(Protocol):
     """The client's side of a translation."""
 
     def encode_all(self, events: Sequence[Event]) -> bytes: ...
-    def render_message(self, events: Sequence[Event]) -> bytes: ...
 
 
 class Translated:
-    """An answer that is decoded to events and encoded in the client's dialect."""
+    """An answer that is decoded to events and encoded in the client's dialect.
 
-    def __init__(self, decoder: EventDecoder, encoder: EventEncoder) -> None:
+    Args:
+        render_whole: Writes a complete message's events as one body.
+    """
+
+    def __init__(
+        self, decoder: EventDecoder, encoder: EventEncoder, render_whole: Callable[[Sequence[Event]], bytes]
+    ) -> None:
         self._decoder = decoder
         self._encoder = encoder
+        self._render_whole = render_whole
+        self._final_usage: Usage | None = None
         self.error: ClientError | None = None
         self.stop_reason: str | None = None
         self.is_complete = False
-        self._final_usage: Usage | None = None
 
     @property
     def usage(self) -> Usage:
@@ -120,7 +126,7 @@ class Translated:
     def whole(self, body: bytes) -> bytes:
         events = self._decoder.feed_whole(body)
         self._watch(events)
-        return b"" if self.error else self._encoder.render_message(events)
+        return b"" if self.error else self._render_whole(events)
 
     def _write(self, events: list[Event]) -> bytes:
         if not events:

@@ -62,8 +62,7 @@ class Command(BaseCommand):
             call_command("migrate", verbosity=0, interactive=False)
             made = make_first_things()
             with running_demo(wanted=demo) as demo_url:
-                if demo_url:
-                    point_at_demo(demo_url)
+                point_at_demo(demo_url)
                 self._greet(f"http://{host}:{port}", made)
                 server.run(listener, workers=workers)
 

@@ -1,0 +1,339 @@
+"""One attempt, from the claim of a credential to its settlement.
+
+A `Run` sends one request to one upstream with one credential. Until it has an answer worth showing it may fail
+without the client knowing (`Failure`); then it is a `Whole` body, or a stream has `Begun`. Whatever happens, it
+settles once: the usage record gets its terminal state, the credential its outcome, the connection is closed.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from keys.dispatch import Attempt, Claim, Dispatcher
+
+from keys.entries import TokenEntry, UpstreamEntry
+from keys.pool.facts import Kind, Outcome
+from translator.calls import Call, Goal, Prepared
+from translator.core.errors import ClientError
+from translator.faults import judge_fault
+from translator.upstream import (
+    MAX_ERROR_BYTES,
+    MAX_WHOLE_BYTES,
+    Answer,
+    Clocks,
+    UpstreamBroke,
+    UpstreamClient,
+    UpstreamFault,
+    UpstreamTimedOut,
+)
+from usage.ledger import Ledger
+from usage.records import OpenRecord, Settlement, new_record_id
+from usage.states import Source, State
+
+#: A silent stream gets a ping this often, in seconds. Clients warn after 20 s and give up after minutes.
+PING_S = 10.0
+#: Headers go to the client after this much silence of an upstream that accepted, so that pings can flow.
+EARLY_HEADERS_S = 15.0
+#: After its last word an upstream may leave the stream open this long before it is taken as ended.
+ENDING_S = 3.0
+#: How long to look for the end of the body after the answer's end, so that the connection can serve again.
+LINGER_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls, and with what, for the usage record."""
+
+    token: TokenEntry
+    request_id: str
+    client_name: str
+    client_version: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What every attempt of a worker uses."""
+
+    dispatcher: Dispatcher
+    ledger: Ledger
+    upstream: UpstreamClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The attempt failed, and the client knows nothing of it."""
+
+    error: ClientError
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A whole answer in the client's dialect."""
+
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A stream has begun; its first bytes for the client are here, unless the upstream keeps silent."""
+
+    first: bytes
+
+
+class Run:
+    """One attempt of a call; see the module."""
+
+    def __init__(self, services: Services, call: Call, caller: Caller, attempt: Attempt, number: int) -> None:
+        self._services = services
+        self._call = call
+        self._caller = caller
+        self._attempt = attempt
+        self._number = number
+        self._clocks = clocks_of(attempt.upstream)
+        self._loop = asyncio.get_running_loop()
+        self._record_id = new_record_id()
+        self._is_recorded = False
+        self._is_settled = False
+        self._sent_at = self._heard_at = self._loop.time()
+        self._first_delta_at: float | None = None
+        #: Whether the upstream ended the stream before its answer was complete.
+        self.is_cut = False
+        self._claim: Claim
+        self._answer: Answer | None = None
+        self.prepared: Prepared
+
+    async def start(self) -> Whole | Begun | Failure:
+        """Send the request and wait until there is something to show, or nothing to hope for.
+
+        Raises:
+            LedgerUnavailable: The attempt can't be recorded, so it isn't made.
+            InvalidRequest: The request can't be said to this upstream; the client's fault.
+        """
+        self.prepared = self._call.prepare(goal_of(self._attempt))
+        self._claim = self._services.dispatcher.claim(self._attempt)
+        try:
+            await self._services.ledger.open(self._open_record())
+            self._is_recorded = True
+            return await self._send()
+        except UpstreamFault as exc:
+            return await self.fail(exc)
+        except BaseException:
+            await self.leave()
+            raise
+
+    async def _send(self) -> Whole | Begun | Failure:
+        prepared = self.prepared
+        self._sent_at = self._heard_at = self._loop.time()
+        self._answer = answer = await self._services.upstream.post(
+            prepared.url,
+            prepared.headers,
+            prepared.body,
+            clocks=self._clocks,
+            until=self._sent_at + self._clocks.first_byte_s,
+        )
+        if answer.status != 200:
+            body = await self._read_all(MAX_ERROR_BYTES)
+            error = prepared.read_error(answer.status, answer.headers, body)
+            return await self._refused(error, status=answer.status, text=body[:2000].decode("utf-8", "replace"))
+        if not self._call.stream:
+            return await self._whole()
+        first = await self._first_bytes()
+        if error := prepared.exchange.error:
+            return await self._refused(error, status=error.status, text=error.message)
+        return Begun(first=first)
+
+    async def _whole(self) -> Whole | Failure:
+        body = await self._read_all(MAX_WHOLE_BYTES)
+        self._first_delta_at = self._loop.time()
+        shown = self.prepared.exchange.whole(body)
+        if error := self.prepared.exchange.error:
+            return await self._refused(error, status=error.status, text=error.message)
+        await self.succeed()
+        return Whole(body=shown)
+
+    async def _read_all(self, limit: int) -> bytes:
+        assert self._answer is not None  # noqa: S101  (asked for by `_send`)
+        try:
+            return await self._answer.read_all(until=self._sent_at + self._clocks.total_s, limit=limit)
+        except TimeoutError as exc:
+            msg = "no end"
+            raise UpstreamTimedOut(msg, self._clocks.total_s) from exc
+
+    async def _first_bytes(self) -> bytes:
+        """Read until the client can be shown something, or the upstream has kept silent for long."""
+        patience = self._loop.time() + EARLY_HEADERS_S
+        while not (shown := await self.read(until=patience)):
+            if self._loop.time() >= patience or self.prepared.exchange.is_complete:
+                break
+        return shown
+
+    async def read(self, *, until: float) -> bytes:
+        """Read once from the stream and return what the client gets for it, maybe nothing.
+
+        Args:
+            until: When to come back with nothing if the upstream keeps silent, on the loop's clock.
+
+        Raises:
+            UpstreamFault: The upstream kept silent for too long, or broke off.
+        """
+        exchange = self.prepared.exchange
+        assert self._answer is not None  # noqa: S101
+        give_up, clock, after_s = self._give_up()
+        try:
+            chunk = await self._answer.read(until=min(until, give_up))
+        except TimeoutError:
+            if exchange.is_ending:
+                return exchange.finish()
+            if self._loop.time() >= give_up:
+                raise UpstreamTimedOut(clock, after_s) from None
+            return b""
+        if not chunk:
+            shown = exchange.finish()
+            self.is_cut = exchange.error is not None
+            return shown
+        self._heard_at = self._loop.time()
+        shown = exchange.feed(chunk)
+        if self._first_delta_at is None and exchange.has_output:
+            self._first_delta_at = self._heard_at
+        return shown
+
+    def _give_up(self) -> tuple[float, str, float]:
+        """Return when to stop waiting for the next bytes, which clock that is, and its length."""
+        if self.prepared.exchange.is_ending:
+            return self._heard_at + ENDING_S, "no end", ENDING_S
+        total = (self._sent_at + self._clocks.total_s, "no end", self._clocks.total_s)
+        if self._first_delta_at is None:
+            # Comments and empty chunks are no answer: only the first thing the model says stops this clock.
+            return min(total, (self._sent_at + self._clocks.first_byte_s, "no answer", self._clocks.first_byte_s))
+        return min(total, (self._heard_at + self._clocks.gap_s, "silence", self._clocks.gap_s))
+
+    async def succeed(self) -> None:
+        """Settle a complete answer."""
+        self._settle(
+            State.OK,
+            Outcome(kind=Kind.OK, status=200, ttft_ms=self._ttft_ms(), tokens=self._tokens()),
+            status=200,
+        )
+        await self._close(linger=True)
+
+    async def _refused(self, error: ClientError, *, status: int, text: str) -> Failure:
+        """Settle an answer that is an error, whether its status said so or its body."""
+        answer = self._answer
+        outcome = Outcome(
+            kind=Kind.HTTP_ERROR if answer and answer.status != 200 else Kind.BAD_ANSWER,
+            status=status,
+            headers=answer.headers if answer else {},
+            error_text=text,
+        )
+        self._settle(State.UPSTREAM_ERROR, outcome, error=error, status=status)
+        await self._close()
+        return Failure(error=error, outcome=outcome)
+
+    async def fail(self, fault: UpstreamFault) -> Failure:
+        """Settle an attempt that failed below HTTP."""
+        state, kind, error = judge_fault(fault)
+        outcome = Outcome(kind=kind, error_text=str(fault))
+        self._settle(state, outcome, error=error)
+        await self._close()
+        return Failure(error=error, outcome=outcome)
+
+    async def break_off(self, error: ClientError, state: State) -> None:
+        """Settle a stream that the upstream, or we ourselves, ended in the middle."""
+        outcome = Outcome(kind=Kind.HTTP_ERROR, status=error.status, error_text=error.message)
+        self._settle(state, outcome, error=error, status=200)
+        await self._close()
+
+    async def leave(self) -> None:
+        """Settle an attempt whose client is gone; nothing happens when it has settled."""
+        self._settle(State.CLIENT_GONE, Outcome(kind=Kind.CLIENT_GONE))
+        await self._close()
+
+    def _settle(
+        self, state: State, outcome: Outcome, *, error: ClientError | None = None, status: int | None = None
+    ) -> None:
+        if self._is_settled:
+            return
+        self._is_settled = True
+        self._claim.release(outcome)
+        if not self._is_recorded:
+            return
+        exchange = self.prepared.exchange
+        usage = exchange.usage
+        self._services.ledger.settle(
+            Settlement(
+                id=self._record_id,
+                state=state,
+                source=Source(usage.source.value),
+                input_tokens=usage.input_tokens,
+                cache_read_tokens=usage.cache_read_tokens,
+                cache_write_tokens=usage.cache_write_tokens,
+                output_tokens=usage.output_tokens,
+                thinking_tokens=usage.thinking_tokens or 0,
+                max_tokens=self._call.max_tokens,
+                stop_reason=exchange.stop_reason or "",
+                http_status=status or outcome.status,
+                error_type=error.type.value if error else "",
+                ttft_ms=self._ttft_ms(),
+                duration_ms=round((self._loop.time() - self._sent_at) * 1000),
+                notes=(*self.prepared.notes, *exchange.notes, *usage.notes),
+            )
+        )
+
+    async def _close(self, *, linger: bool = False) -> None:
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        if linger:
+            try:
+                while await answer.read(until=self._loop.time() + LINGER_S):
+                    pass
+            except (TimeoutError, UpstreamBroke):
+                pass
+        await answer.aclose()
+
+    def _ttft_ms(self) -> int | None:
+        return None if self._first_delta_at is None else round((self._first_delta_at - self._sent_at) * 1000)
+
+    def _tokens(self) -> int:
+        usage = self.prepared.exchange.usage
+        return usage.input_tokens + usage.cache_write_tokens + usage.output_tokens
+
+    def _open_record(self) -> OpenRecord:
+        token, attempt = self._caller.token, self._attempt
+        return OpenRecord(
+            id=self._record_id,
+            request_id=self._caller.request_id,
+            attempt=self._number,
+            user_id=token.user_id,
+            user_name=token.user_name,
+            team_id=token.team_id,
+            team_name=token.team_name,
+            token_id=token.id,
+            token_name=token.name,
+            alias=self._call.alias,
+            upstream_id=attempt.upstream.id,
+            upstream_name=attempt.upstream.name,
+            upstream_model=attempt.model_name,
+            credential_id=attempt.credential.id,
+            credential_label=attempt.credential.label,
+            client_name=self._caller.client_name,
+            client_version=self._caller.client_version,
+            session_id=self._caller.session_id,
+            stream=self._call.stream,
+        )
+
+
+def goal_of(attempt: Attempt) -> Goal:
+    return Goal(
+        upstream=attempt.upstream, model_name=attempt.model_name, model=attempt.model, credential=attempt.credential
+    )
+
+
+def clocks_of(upstream: UpstreamEntry) -> Clocks:
+    return Clocks(
+        connect_s=upstream.connect_timeout_s,
+        first_byte_s=upstream.first_byte_timeout_s,
+        gap_s=upstream.idle_timeout_s,
+        total_s=upstream.total_timeout_s,
+    )

@@ -1,0 +1,79 @@
+"""A running answer, piece by piece: what the upstream says, pings while it is silent, an error where it breaks."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Self
+
+from translator.core.anthropic.encoder import PING
+from translator.core.errors import ClientError
+from translator.faults import judge_fault
+from translator.run import PING_S, Run
+from translator.upstream import UpstreamFault
+from usage.states import State
+
+
+class Stream:
+    """An answer in pieces, for one client. `aclose` must be called, also when no piece was asked for."""
+
+    def __init__(self, run: Run, first: bytes) -> None:
+        self._run = run
+        self._exchange = run.prepared.exchange
+        self._first = first
+        self._stopped: tuple[ClientError, State] | None = None
+        self._is_done = False
+        #: Called once, when the stream is over.
+        self.when_closed: Callable[[], None] = lambda: None
+
+    def stop(self, error: ClientError) -> None:
+        """End the stream with `error` at the next piece."""
+        self._stopped = (error, State.TRUNCATED)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        if self._is_done:
+            raise StopAsyncIteration
+        while True:
+            if self._exchange.is_complete:
+                await self._end()
+                raise StopAsyncIteration
+            if self._stopped:
+                return await self._break_off(*self._stopped)
+            waiting_since = asyncio.get_running_loop().time()
+            try:
+                shown = await self._run.read(until=waiting_since + PING_S)
+            except UpstreamFault as fault:
+                state, _, error = judge_fault(fault)
+                return await self._break_off(error, state)
+            if shown:
+                return shown
+            if asyncio.get_running_loop().time() >= waiting_since + PING_S:
+                return PING
+
+    async def _end(self) -> None:
+        self._is_done = True
+        if self._exchange.error is None:
+            await self._run.succeed()
+        else:
+            await self._run.break_off(
+                self._exchange.error, State.TRUNCATED if self._run.is_cut else State.UPSTREAM_ERROR
+            )
+
+    async def _break_off(self, error: ClientError, state: State) -> bytes:
+        self._is_done = True
+        last = self._exchange.fail(error)
+        await self._run.break_off(error, state)
+        return last
+
+    async def aclose(self) -> None:
+        """Settle and close; a stream that was read to its end has nothing left to do."""
+        self._is_done = True
+        if self._exchange.is_complete and not self._stopped:
+            await self._end()
+        await self._run.leave()
+        when_closed, self.when_closed = self.when_closed, lambda: None
+        when_closed()
