@@ -16,7 +16,7 @@ import orjson
 
 from translator.core.anthropic.request import MessagesRequest
 
-__all__ = ["estimate_input_tokens"]
+__all__ = ["estimate_chat_tokens", "estimate_input_tokens"]
 
 CHARS_PER_TOKEN = 3.5
 #: Beside its share as a character, each byte of UTF-8 beyond the first: 2/3 of a token a CJK character in all.
@@ -50,6 +50,43 @@ def estimate_input_tokens(request: MessagesRequest, factor: float = 1.0) -> int:
     if request.output_schema is not None:
         tokens += _json_tokens(request.output_schema)
     return max(1, ceil(tokens * factor))
+
+
+def estimate_chat_tokens(body: Mapping[str, Any], factor: float = 1.0) -> int:
+    """Return about how many tokens the input of a chat/completions body is; at least 1.
+
+    Args:
+        body: The body, of which nothing but that it is an object is taken for granted.
+        factor: As in `estimate_input_tokens`.
+    """
+    messages = body.get("messages")
+    tokens = sum(map(_chat_message_tokens, messages)) if isinstance(messages, list) else 0.0
+    if tools := body.get("tools"):
+        tokens += TOKENS_FOR_TOOLS + _json_tokens(tools)
+    return max(1, ceil(tokens * factor))
+
+
+def _chat_message_tokens(message: Any) -> float:
+    if not isinstance(message, dict):
+        return TOKENS_PER_MESSAGE
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    calls = message.get("tool_calls")
+    return TOKENS_PER_MESSAGE + sum(map(_chat_part_tokens, parts)) + (_json_tokens(calls) if calls else 0)
+
+
+def _chat_part_tokens(part: Any) -> float:
+    match part:
+        case None:
+            return 0
+        case str() | {"type": "text", "text": str()}:
+            return _text_tokens(part if isinstance(part, str) else part["text"])
+        case {"type": "image_url"}:
+            return TOKENS_PER_IMAGE
+        case {"type": "file"}:
+            return UNREAD_DOCUMENT
+        case _:
+            return _json_tokens(part)
 
 
 def _text_tokens(text: str) -> float:

@@ -169,9 +169,6 @@ PROFILES: Mapping[str, Profile] = {
         top_k=True,
         reasoning_in="reasoning_content",
         reasoning_request="template_kwargs",
-        reasoning_assumed=False,
-        image_urls=False,
-        parallel_tool_calls=False,
         by_model={
             "deepseek-v4": {"reasoning_request": "effort", "reasoning_assumed": True, "effort_off": "none"},
             "gpt-oss": {"reasoning_request": "effort", "reasoning_assumed": True},
@@ -260,7 +257,6 @@ PROFILES: Mapping[str, Profile] = {
         top_k=True,
         reasoning_in="reasoning",
         reasoning_request="effort",
-        parallel_tool_calls=False,
     ),
 }
 

@@ -1,0 +1,43 @@
+"""Requests to upstreams that speak the Messages API themselves: the client's body, for another model name.
+
+Nothing else is changed, so that features the gateway has never heard of work from the day they exist.
+"""
+
+from collections.abc import Iterable
+
+from translator.core.answer import AnswerContext
+from translator.core.anthropic.request import MessagesRequest
+from translator.core.estimate import estimate_input_tokens
+from translator.core.facts import ModelFacts
+from translator.core.rendered import RenderedRequest
+
+__all__ = ["forwarded_headers", "render_request"]
+
+#: Sent when the client names no version; Anthropic demands one.
+DEFAULT_VERSION = "2023-06-01"
+
+
+def render_request(request: MessagesRequest, *, model: ModelFacts) -> RenderedRequest:
+    """Return the client's body for the upstream model, with the context its usage is read with."""
+    answer = AnswerContext(
+        model=request.model,
+        stop_sequences=request.stop_sequences,
+        max_tokens=request.max_tokens,
+        show_thinking=request.thinking.is_on,
+        omit_thinking_text=request.thinking.omit_text,
+        input_estimate=estimate_input_tokens(request),
+    )
+    return RenderedRequest(body={**request.body, "model": model.name}, answer=answer)
+
+
+def forwarded_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return which of the client's headers go on: the API's version and its betas, and nothing else.
+
+    Args:
+        headers: Names and values as the client sent them; a name may come more than once.
+    """
+    pairs = [(name.lower(), value) for name, value in headers]
+    betas = [value.strip() for name, value in pairs if name == "anthropic-beta" and value.strip()]
+    versions = [value for name, value in pairs if name == "anthropic-version" and value]
+    sent = {"anthropic-version": versions[0] if versions else DEFAULT_VERSION}
+    return {**sent, "anthropic-beta": ",".join(betas)} if betas else sent
