@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from demo import chat
+from demo import chat, messages, responses
 from demo.answer import decide, with_input
 from demo.ask import Ask
 from demo.frames import Dialect, Failure
@@ -31,7 +31,11 @@ from demo.script import Script, ScriptError
 from demo.truth import Attempt, Truth
 
 MODELS = ["demo", "demo-small", "mock-n50-d0", "mock-n50-d20"]
-DIALECTS = {"/chat/completions": chat.DIALECT}
+DIALECTS = {
+    "/chat/completions": chat.DIALECT,
+    "/messages": messages.DIALECT,
+    "/responses": responses.DIALECT,
+}
 
 
 class Upstream:
