@@ -127,7 +127,8 @@ class Run:
         self._sent_at = self._heard_at = self._loop.time()
         self._answer = answer = await self._services.upstream.post(
             prepared.url,
-            prepared.headers,
+            # The record's id goes along, so that a provider's own log can be held against the ledger.
+            {**prepared.headers, "x-request-id": str(self._record_id)},
             prepared.body,
             clocks=self._clocks,
             until=self._sent_at + self._clocks.first_byte_s,
