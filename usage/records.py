@@ -19,10 +19,9 @@ from uuid import UUID
 
 import orjson
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor
-from psycopg.conninfo import make_conninfo
 
 from usage import statements
+from usage.connection import AWAY, LedgerConnection, Statement
 from usage.ids import new_record_id
 from usage.rows import OpenRecord, Settlement, open_row, settled_row
 from usage.spool import Spool
@@ -33,22 +32,10 @@ __all__ = ["LedgerError", "LedgerUnavailable", "OpenRecord", "RecordWriter", "Se
 logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S = 0.9
-FLUSH_TIMEOUT_S = 10.0
-CONNECT_TIMEOUT_S = 3.0
 REPLAY_EVERY_S = 1.0
 #: How long a settlement waits for an open record to travel with; nobody waits for it.
 SETTLE_LINGER_S = 0.01
 BATCH_MAX = 500
-
-_SESSION = {
-    "application_name": "bridge-ledger",
-    "connect_timeout": "3",
-    "keepalives_idle": "10",
-    "tcp_user_timeout": "10000",
-    # A plan made while the tables were small must not scan them when they have grown.
-    "options": "-c timezone=UTC -c statement_timeout=10s -c lock_timeout=5s -c plan_cache_mode=force_generic_plan"
-    " -c jit=off -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off",
-}
 
 Row = dict[str, Any]
 
@@ -75,7 +62,7 @@ class RecordWriter:
 
     def __init__(self, dsn: str, spool_dir: Path, worker_id: str) -> None:
         self.worker_id = worker_id
-        self._dsn = make_conninfo(dsn, **_SESSION)
+        self._connection = LedgerConnection(dsn)
         self._spool = Spool(spool_dir, worker_id)
         self._spooled = 0
         self._unspooled: list[Row] = []
@@ -83,15 +70,13 @@ class RecordWriter:
         self._settlements: deque[Row] = deque()
         self._in_flight: list[Row] = []
         self._wake = asyncio.Event()
-        self._connection: AsyncConnection[Any] | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
-        self._is_away = False
 
     @property
     def is_ready(self) -> bool:
         """Whether new work can be accounted: Postgres answered last time, and the spool's disk has room."""
-        return not self._is_away and not self._unspooled
+        return not self._connection.is_away and not self._unspooled
 
     @property
     def backlog(self) -> int:
@@ -104,8 +89,8 @@ class RecordWriter:
         self._spooled = len(adopted)
         if adopted:
             logger.warning("took over %s settlements of writers that died", len(adopted))
-        with suppress(psycopg.Error, OSError, TimeoutError):
-            await self._connected()
+        with suppress(*AWAY):
+            await self._connection.connect()
         self._task = asyncio.create_task(self._run(), name="ledger-writer")
 
     async def close(self) -> None:
@@ -114,7 +99,7 @@ class RecordWriter:
         self._wake.set()
         if self._task is not None:
             await asyncio.shield(self._task)
-        await self._disconnect()
+        await self._connection.close()
         await asyncio.to_thread(self._spool.close)
 
     async def open(self, record: OpenRecord) -> None:
@@ -190,20 +175,20 @@ class RecordWriter:
         self._in_flight = settlements
         try:
             await self._write(opens, settlements)
-        except (psycopg.OperationalError, psycopg.InterfaceError, OSError, TimeoutError) as exc:
+        except AWAY as exc:
             logger.warning("Postgres is away, %s settlements go to the spool: %s", len(settlements), exc)
             _fail(opens)
             await self._to_spool([*settlements, *(_refusal(opening) for opening in opens)])
         except psycopg.Error as exc:
-            logger.warning("a batch of %s was refused, its rows go one by one: %s", len(opens) + len(settlements), exc)
-            await self._flush_one_by_one(opens, settlements)
+            logger.warning("a batch of %s was refused: %s", len(opens) + len(settlements), exc)
+            await self._flush_one_by_one(opens, settlements, exc)
         self._in_flight = []
 
-    async def _flush_one_by_one(self, opens: list[_Opening], settlements: list[Row]) -> None:
-        """Save a batch from its one bad row. The bad one itself can't be stored: it is logged by its id."""
+    async def _flush_one_by_one(self, opens: list[_Opening], settlements: list[Row], cause: Exception) -> None:
+        """Save a batch from its one bad row."""
         if len(opens) + len(settlements) == 1:
             for row in settlements:
-                logger.error("record %s can't be settled and stays open: %s", row["id"], row)
+                _log_loss(row, cause)
             _fail(opens)
             return
         for opening in opens:
@@ -212,12 +197,17 @@ class RecordWriter:
             await self._flush([], [row])
 
     async def _write(self, opens: list[_Opening], settlements: list[Row]) -> None:
-        """Commit the batch in one transaction; once more on a new connection if the old one turns out dead."""
-        try:
-            missing = await self._try_write(opens, settlements)
-        except (psycopg.OperationalError, psycopg.InterfaceError):
-            await self._disconnect()
-            missing = await self._try_write(opens, settlements)
+        """Commit the batch in one transaction and tell those who wait for their records."""
+        group: list[Statement] = []
+        if opens:
+            group.append((statements.OPEN, [_json([opening.row for opening in opens]), self.worker_id]))
+        if settlements:
+            ids = [row["id"] for row in settlements]
+            group.append((statements.SETTLE, [_json(settlements), min(ids), max(ids)]))
+        cursors = await self._connection.run(group)
+        missing: set[str] = set()
+        if opens and cursors[0].rowcount < len(opens):
+            missing = {opening.row["id"] for opening in opens} - {str(row[0]) for row in await cursors[0].fetchall()}
         for opening in opens:
             if opening.committed.done():  # given up while it was on its way
                 self._settlements.append(_refusal(opening))
@@ -226,39 +216,33 @@ class RecordWriter:
             else:
                 opening.committed.set_result(None)
 
-    async def _try_write(self, opens: list[_Opening], settlements: list[Row]) -> set[str]:
-        """Return the ids that could not be opened because they exist already."""
-        async with asyncio.timeout(FLUSH_TIMEOUT_S):
-            connection = await self._connected()
-            try:
-                async with connection.pipeline():
-                    opened = await _open(connection, [opening.row for opening in opens], self.worker_id)
-                    await _settle(connection, settlements)
-            except (TimeoutError, asyncio.CancelledError):
-                await self._disconnect()  # what the connection still does is unknown
-                raise
-        if opened is None or opened.rowcount == len(opens):
-            return set()
-        return {opening.row["id"] for opening in opens} - {str(row[0]) for row in await opened.fetchall()}
-
     async def _replay(self) -> None:
         """Bring the spool's rows to Postgres if it is there."""
         if self._unspooled:
-            rows, self._unspooled = self._unspooled, []
+            rows = self._unspooled[:]
             await self._to_spool(rows)
+            del self._unspooled[: len(rows)]
         if not self._spooled:
             return
         rows = await asyncio.to_thread(self._spool.rows)
-        try:
+        with suppress(*AWAY):
             for start in range(0, len(rows), BATCH_MAX):
-                await self._write([], rows[start : start + BATCH_MAX])
-        except (psycopg.OperationalError, psycopg.InterfaceError, OSError, TimeoutError):
-            return  # still away
-        except psycopg.Error:
-            await self._flush_one_by_one([], rows)
-        await asyncio.to_thread(self._spool.clear)
-        self._spooled = 0
-        logger.warning("%s spooled settlements are in Postgres", len(rows))
+                await self._replay_batch(rows[start : start + BATCH_MAX])
+            await asyncio.to_thread(self._spool.clear)
+            self._spooled = 0
+            logger.warning("%s spooled settlements are in Postgres", len(rows))
+
+    async def _replay_batch(self, rows: list[Row]) -> None:
+        try:
+            await self._write([], rows)
+        except AWAY:
+            raise
+        except psycopg.Error as exc:
+            if len(rows) == 1:
+                _log_loss(rows[0], exc)
+                return
+            for row in rows:
+                await self._replay_batch([row])
 
     async def _to_spool(self, rows: list[Row]) -> None:
         await asyncio.to_thread(self._spool_now, rows)
@@ -272,34 +256,9 @@ class RecordWriter:
         else:
             self._spooled += len(rows)
 
-    async def _connected(self) -> AsyncConnection[Any]:
-        if self._connection is not None and not self._connection.closed:
-            return self._connection
-        self._is_away = True
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            self._connection = await AsyncConnection.connect(
-                self._dsn, autocommit=True, prepare_threshold=0, cursor_factory=AsyncRawCursor
-            )
-        self._is_away = False
-        return self._connection
 
-    async def _disconnect(self) -> None:
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            with suppress(psycopg.Error):
-                await connection.close()
-
-
-async def _open(connection: AsyncConnection[Any], rows: list[Row], worker_id: str) -> AsyncCursor[Any] | None:
-    if not rows:
-        return None
-    return await connection.execute(statements.OPEN, [orjson.dumps(rows).decode(), worker_id])
-
-
-async def _settle(connection: AsyncConnection[Any], rows: list[Row]) -> None:
-    if rows:
-        ids = [row["id"] for row in rows]
-        await connection.execute(statements.SETTLE, [orjson.dumps(rows).decode(), min(ids), max(ids)])
+def _json(rows: list[Row]) -> str:
+    return orjson.dumps(rows).decode()
 
 
 def _taken_opens(queue: deque[_Opening], limit: int | None = BATCH_MAX) -> list[_Opening]:
@@ -314,6 +273,11 @@ def _fail(opens: list[_Opening]) -> None:
     for opening in opens:
         if not opening.committed.done():
             opening.committed.set_exception(LedgerUnavailable("the record could not be committed"))
+
+
+def _log_loss(row: Row, cause: Exception) -> None:
+    """Say that a row can't be stored at all; cleaning should have made that impossible."""
+    logger.error("record %s can't be settled and stays open: %s; %s", row["id"], cause, row)
 
 
 def _is_committed(opening: _Opening) -> bool:

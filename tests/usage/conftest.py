@@ -34,7 +34,7 @@ def query(dsn: str) -> Callable[..., list[dict[str, Any]]]:
 
     def ask(statement: str, *arguments: object) -> list[dict[str, Any]]:
         with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as other:
-            cursor = other.execute(statement, arguments)  # type: ignore[arg-type]  # tests write literal SQL
+            cursor = other.execute(statement, arguments)
             return cursor.fetchall() if cursor.description else []
 
     return ask
