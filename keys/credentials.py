@@ -14,7 +14,11 @@ from keys.snapshot import secret_place
 SECRET_CHARS_MIN = 4
 SECRET_CHARS_MAX = 4096
 #: What people paste around a secret: a shell's or an .env file's assignment, an HTTP header.
-ASSIGNMENT = re.compile(r"(?:export\s+|set\s+|\$env:)?[A-Za-z_][A-Za-z0-9_]*\s*=\s*(?P<secret>\S.*)", re.IGNORECASE)
+ASSIGNMENT = re.compile(
+    r"(?:(?:export\s+|set\s+|\$env:)\w+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|\w*(?:key|token|secret)\w*)"
+    r"\s*[=:]\s*(?P<secret>[^=\s].*)",
+    re.IGNORECASE | re.ASCII,
+)
 HEADER = re.compile(r"(?:(?:authorization|x-api-key|api-key)\s*:\s*)?(?:bearer\s+)?(?P<secret>.*)", re.IGNORECASE)
 QUOTES = "'\"`"
 

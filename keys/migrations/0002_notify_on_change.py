@@ -21,6 +21,7 @@ SOME_COLUMNS = {
     "auth_user": "username, is_active",
 }
 STATE_TABLES = ("keys_credentialstate", "keys_upstreamstate")
+STATE_COLUMNS = "state, until, cause, failures, changed_at"
 
 
 def _trigger(table: str, function: str, columns: str = "") -> str:
@@ -49,7 +50,7 @@ CREATE = FUNCTIONS + "\n".join(
     [
         *(_trigger(table, "bridge_notify_keys") for table in WHOLE_TABLES),
         *(_trigger(table, "bridge_notify_keys", columns) for table, columns in SOME_COLUMNS.items()),
-        *(_trigger(table, "bridge_notify_states") for table in STATE_TABLES),
+        *(_trigger(table, "bridge_notify_states", STATE_COLUMNS) for table in STATE_TABLES),
     ]
 )
 DROP = "\n".join(

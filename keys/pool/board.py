@@ -1,0 +1,345 @@
+"""The credentials of one upstream, ranked by weighted load.
+
+The score of a credential says how many open attempts of a plain credential its load is worth; the lowest serves
+next. Scores stand in flat lists and are computed anew only where something changed, since a pool of 300 has to be
+ranked in less than 0.1 ms. What is picked is then checked exactly: its rest, its limits.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush, nsmallest
+from math import inf
+from operator import add
+from typing import Any
+from zlib import crc32
+
+from keys.entries import CredentialEntry
+from keys.pool.health import READY, Health
+from keys.pool.load import Load
+from keys.pool.verdicts import Cause, State
+
+#: A lower priority serves only where no higher one can.
+PRIORITY_STEP = 1000.0
+#: What a limit that is used up to the brim weighs.
+LIMIT_WEIGHT = 4.0
+#: A send in the last minute, where no limit says how many are many.
+SEND_WEIGHT = 0.01
+#: A failure since the last success; beyond five the credential rests anyway.
+FAILURE_WEIGHT = 2.0
+FAILURES_MAX = 5
+#: The best record with a model is worth this much.
+RECORD_WEIGHT = 0.75
+#: A session stays where its prompt cache is warm until waiting there is worth this many more open attempts.
+AFFINITY_WORTH = 3.0
+#: Credentials this close to the best are equals: a new session picks among them by its id, alike in every worker.
+EQUALS_WITHIN = 0.25
+RUNNERS_UP = 5
+#: TTFT at which a record earns nothing for speed.
+SLOW_TTFT_S = 30.0
+#: How fast a record forgets: the share of the newest outcome.
+RECORD_RATE = 0.1
+
+HealthKey = tuple[int, str]
+
+
+@dataclass(slots=True)
+class Record:
+    """How a credential did with one model lately."""
+
+    success: float = 0.5
+    ttft_s: float = SLOW_TTFT_S / 2
+
+    def note(self, *, is_ok: bool, ttft_ms: int | None) -> None:
+        self.success += RECORD_RATE * (is_ok - self.success)
+        if ttft_ms is not None:
+            self.ttft_s += RECORD_RATE * (min(ttft_ms / 1000, SLOW_TTFT_S) - self.ttft_s)
+
+    def score(self) -> float:
+        """Return 0 for the worst record and 1 for the best."""
+        return 0.6 * self.success + 0.4 * (1 - self.ttft_s / SLOW_TTFT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The credential to try, and why this one."""
+
+    credential: CredentialEntry
+    is_probe: bool
+    decision: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saturated:
+    """No credential can serve now."""
+
+    #: When one can again; None when time alone won't help.
+    until: float | None
+    is_rate_limited: bool = False
+    decision: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all boards of a worker know together: by credential, or by credential and model ("" for all)."""
+
+    loads: dict[int, Load] = field(default_factory=dict)
+    healths: dict[HealthKey, Health] = field(default_factory=dict)
+    records: dict[HealthKey, Record] = field(default_factory=dict)
+    #: Trial attempts under way.
+    probes: set[HealthKey] = field(default_factory=set)
+
+    def load(self, credential_id: int) -> Load:
+        return self.loads.setdefault(credential_id, Load())
+
+    def health(self, credential_id: int, model: str = "") -> Health:
+        return self.healths.get((credential_id, model), READY)
+
+
+class Board:
+    """Ranks the credentials of one upstream for its models."""
+
+    def __init__(self, credentials: Iterable[CredentialEntry], shared: Shared) -> None:
+        self.credentials = tuple(credentials)
+        self._shared = shared
+        self._places = {entry.id: place for place, entry in enumerate(self.credentials)}
+        self._draining = [place for place, entry in enumerate(self.credentials) if entry.draining]
+        self._lots = [crc32(b"%d" % entry.id) for entry in self.credentials]
+        self._base = [0.0] * len(self.credentials)
+        self._extra: dict[str, list[float]] = {}
+        #: (when, credential, model): rests that end.
+        self._wakes: list[tuple[float, int, str]] = []
+        self._awaited: set[tuple[float, int, str]] = set()
+        self._passed: dict[str, dict[str, list[int]]] = {}
+        self._active: set[int] = set()
+
+    def start(self, now: float) -> None:
+        """Compute all scores."""
+        for entry in self.credentials:
+            self.update(entry.id, now=now)
+
+    def update(self, credential_id: int, *, now: float) -> None:
+        """Compute the score of a credential whose load or state changed."""
+        place = self._places.get(credential_id)
+        if place is None:
+            return
+        entry = self.credentials[place]
+        reason = self._obstacle(entry, now, tokens=0)
+        was_out = self._base[place] == inf
+        self._base[place] = inf if reason else sum(base_terms(entry, self._shared).values())
+        if was_out != bool(reason):
+            self._passed.clear()
+        if not self._shared.load(entry.id).is_idle:
+            self._active.add(entry.id)
+
+    def update_model(self, credential_id: int, model: str, *, now: float) -> None:
+        """Compute the part of the score that a model adds."""
+        place = self._places.get(credential_id)
+        if place is None or model not in self._extra:
+            return
+        self._extra[model][place] = self._extra_of(self.credentials[place], model, now)
+        self._passed.clear()
+
+    def refresh(self, now: float) -> None:
+        """Let the windows move on; called about every second, off the path of requests."""
+        for credential_id in list(self._active):
+            load = self._shared.load(credential_id)
+            load.expire(now)
+            self.update(credential_id, now=now)
+            if load.is_idle:
+                self._active.discard(credential_id)
+
+    def choose(
+        self,
+        model: str,
+        *,
+        now: float,
+        tokens: int = 0,
+        exclude: Collection[int] = (),
+        session: str = "",
+        home: int | None = None,
+    ) -> Choice | Saturated:
+        """Pick the credential for an attempt.
+
+        Args:
+            tokens: About how many the attempt will use.
+            exclude: Credentials that the request tried already.
+            session: The session's id, "" for none.
+            home: The credential that served the session last; None when none did.
+        """
+        self._wake(now)
+        scores = list(map(add, self._base, self._extra.get(model) or self._new_extra(model, now)))
+        stay = self._places.get(home, -1) if home is not None else -1
+        for credential_id in exclude:
+            if (place := self._places.get(credential_id)) is not None:
+                scores[place] = inf
+        for place in self._draining:
+            if place != stay:
+                scores[place] = inf
+        while True:
+            best = min(scores, default=inf)
+            if best == inf:
+                return self._saturated(model, now, tokens, exclude)
+            place, why = self._pick(scores, best, session, stay)
+            entry = self.credentials[place]
+            reason = self._obstacle(entry, now, tokens) or self._model_obstacle(entry, model, now)
+            if not reason:
+                break
+            scores[place] = inf
+        decision = self._decision(model, scores, place, why, now)
+        return Choice(credential=entry, is_probe=self._is_probe(entry, model, now), decision=decision)
+
+    def resting(self, model: str, now: float) -> int:
+        """Count the credentials that are ejected as a whole or for `model`."""
+        return sum(
+            1
+            for entry in self.credentials
+            if entry.enabled
+            and any(
+                (health := self._shared.health(entry.id, name)).state is State.EJECTED and health.is_resting(now)
+                for name in ("", model)
+            )
+        )
+
+    @property
+    def enabled(self) -> int:
+        return sum(entry.enabled and not entry.defect for entry in self.credentials)
+
+    def _pick(self, scores: list[float], best: float, session: str, stay: int) -> tuple[int, str]:
+        """Return the place to use, and what decided."""
+        if stay >= 0 and scores[stay] <= best + AFFINITY_WORTH:
+            return stay, "stays"
+        if not session:
+            return scores.index(best), "lowest"
+        equals = [place for place, score in enumerate(scores) if score <= best + EQUALS_WITHIN]
+        if len(equals) == 1:
+            return equals[0], "moved" if stay >= 0 else "lowest"
+        salt = crc32(session.encode("utf-8", "replace"))
+        # Rendezvous hashing (Knuth's multiplier mixes): the same session draws the same lot in every worker.
+        chosen = max(equals, key=lambda place: ((self._lots[place] ^ salt) * 2_654_435_761) & 0xFFFF_FFFF)
+        return chosen, "moved" if stay >= 0 else "by session"
+
+    def _new_extra(self, model: str, now: float) -> list[float]:
+        self._extra[model] = [self._extra_of(entry, model, now) for entry in self.credentials]
+        return self._extra[model]
+
+    def _extra_of(self, entry: CredentialEntry, model: str, now: float) -> float:
+        if self._model_obstacle(entry, model, now):
+            return inf
+        return sum(model_terms(entry, model, self._shared).values())
+
+    def _wake(self, now: float) -> None:
+        while self._wakes and self._wakes[0][0] <= now:
+            wake = heappop(self._wakes)
+            self._awaited.discard(wake)
+            _, credential_id, model = wake
+            if model:
+                self.update_model(credential_id, model, now=now)
+            else:
+                self.update(credential_id, now=now)
+
+    def _obstacle(self, entry: CredentialEntry, now: float, tokens: int) -> str:
+        """Say why the credential can't serve anything now; "" when it can."""
+        if not entry.enabled:
+            return "disabled"
+        if entry.defect:
+            return entry.defect
+        return self._rest(entry.id, "", now) or self._full(entry, now, tokens)
+
+    def _model_obstacle(self, entry: CredentialEntry, model: str, now: float) -> str:
+        return self._rest(entry.id, model, now)
+
+    def _rest(self, credential_id: int, model: str, now: float) -> str:
+        health = self._shared.healths.get((credential_id, model))
+        if health is None or health.state is State.READY:
+            return ""
+        if health.is_resting(now):
+            self._await((health.until or now, credential_id, model))
+            return health.state.value
+        if health.needs_probe(now) and (credential_id, model) in self._shared.probes:
+            return "on trial"
+        return ""
+
+    def _await(self, wake: tuple[float, int, str]) -> None:
+        if wake not in self._awaited:
+            self._awaited.add(wake)
+            heappush(self._wakes, wake)
+
+    def _full(self, entry: CredentialEntry, now: float, tokens: int) -> str:
+        if entry.rpm is None and entry.tpm is None and entry.concurrency is None:
+            return ""
+        load = self._shared.load(entry.id)
+        load.expire(now)
+        return "" if load.has_room(entry, tokens) else "full"
+
+    def _is_probe(self, entry: CredentialEntry, model: str, now: float) -> bool:
+        return any(self._shared.health(entry.id, name).needs_probe(now) for name in ("", model))
+
+    def _saturated(self, model: str, now: float, tokens: int, exclude: Collection[int]) -> Saturated:
+        """Say when the first credential can serve again."""
+        waits = []
+        for entry in self.credentials:
+            if not entry.enabled or entry.defect or entry.draining or entry.id in exclude:
+                continue
+            healths = [self._shared.health(entry.id, name) for name in ("", model)]
+            is_full = bool(self._full(entry, now, tokens))
+            # Where only claims or a trial are in the way, a second is the honest guess.
+            until = [health.until or now for health in healths] + [now + 1]
+            until.append(self._shared.load(entry.id).frees_at(now) if is_full else now)
+            is_limited = is_full or any(health.cause is Cause.RATE_LIMIT for health in healths)
+            waits.append((max(until), is_limited))
+        until_first, is_rate_limited = min(waits, default=(None, False))
+        return Saturated(until=until_first, is_rate_limited=is_rate_limited, decision=self._passed_over(model, now))
+
+    def _decision(self, model: str, scores: list[float], place: int, why: str, now: float) -> dict[str, Any]:
+        entry = self.credentials[place]
+        closest = nsmallest(RUNNERS_UP, zip(scores, range(len(scores)), strict=True))
+        terms = base_terms(entry, self._shared) | model_terms(entry, model, self._shared)
+        return {
+            "chosen": entry.id,
+            "why": why,
+            "terms": {name: round(value, 3) for name, value in terms.items() if value},
+            "closest": [[self.credentials[at].id, round(score, 3)] for score, at in closest if score != inf],
+            **self._passed_over(model, now),
+        }
+
+    def _passed_over(self, model: str, now: float) -> dict[str, Any]:
+        """Return the credentials that can't serve, by reason; kept until one changes."""
+        if (known := self._passed.get(model)) is None:
+            known = {}
+            for entry in self.credentials:
+                reason = self._obstacle(entry, now, 0) or self._model_obstacle(entry, model, now)
+                if not reason and entry.draining:
+                    reason = "draining"
+                if reason:
+                    known.setdefault(reason, []).append(entry.id)
+            self._passed[model] = known
+        return {"pool": len(self.credentials), "passed_over": known}
+
+
+def base_terms(entry: CredentialEntry, shared: Shared) -> dict[str, float]:
+    """Return the parts of a credential's score that hold for every model."""
+    load = shared.load(entry.id)
+    failures = shared.health(entry.id).failures
+    return {
+        "in_flight": (load.in_flight + load.others_in_flight) / entry.weight,
+        "sends": _used(load.sends + load.others_sends, entry.rpm, entry.weight),
+        "tokens": LIMIT_WEIGHT * max(0, load.tokens + load.others_tokens) / entry.tpm if entry.tpm else 0.0,
+        "failures": FAILURE_WEIGHT * min(failures, FAILURES_MAX),
+        "priority": PRIORITY_STEP * entry.priority,
+    }
+
+
+def model_terms(entry: CredentialEntry, model: str, shared: Shared) -> dict[str, float]:
+    """Return the parts that a model adds: its own failures, and its record (which counts in favour)."""
+    failures = shared.health(entry.id, model).failures
+    record = shared.records.get((entry.id, model))
+    return {
+        "model_failures": FAILURE_WEIGHT * min(failures, FAILURES_MAX),
+        "record": -RECORD_WEIGHT * (record.score() if record else Record().score()),
+    }
+
+
+def _used(sends: int, rpm: int | None, weight: int) -> float:
+    if rpm:
+        return LIMIT_WEIGHT * sends / rpm
+    return SEND_WEIGHT * sends / weight

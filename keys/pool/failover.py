@@ -1,0 +1,133 @@
+"""Whom to try for a request, one after the other, until nothing is left to do.
+
+This is the only place in Bridge where anything is tried again.
+"""
+
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from keys.entries import Target
+from keys.pool.board import Choice, Saturated
+from keys.pool.budget import RetryBudget
+from keys.pool.verdicts import Cause, Next, Verdict
+
+CREDENTIALS_PER_TARGET = 2
+#: All targets of a route together.
+ATTEMPTS_MAX = 6
+
+
+class Reason(StrEnum):
+    """Why the pool refuses a request."""
+
+    #: All that could serve are resting or full.
+    SATURATED = "saturated"
+    #: The same, because of rate limits.
+    RATE_LIMITED = "rate_limited"
+    #: No credential can serve until somebody looks after them.
+    NO_CREDENTIAL = "no_credential"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What to tell the client when the pool, not the upstream, has the last word."""
+
+    reason: Reason
+    #: The earliest time it is worth coming back; None when nobody knows.
+    retry_after_s: float | None
+
+    @property
+    def status(self) -> int:
+        """The HTTP status in the Messages API's terms."""
+        return {Reason.SATURATED: 529, Reason.RATE_LIMITED: 429, Reason.NO_CREDENTIAL: 503}[self.reason]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """An attempt to make."""
+
+    target: Target
+    choice: Choice
+    #: 1 for the first of the request.
+    number: int
+
+
+#: What the choice depends on: the target and the credentials tried already.
+Choose = Callable[[Target, Collection[int]], Choice | Saturated]
+
+#: After these the upstream's own words are about our credentials and not for the client.
+OURS = frozenset({Cause.WRONG_KEY, Cause.NO_CREDIT, Cause.RATE_LIMIT})
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a request has come."""
+
+    tried: int = 0
+    last: Verdict | None = None
+    until: float | None = None
+    is_rate_limited: bool = False
+
+    def refused(self, saturated: Saturated) -> None:
+        if saturated.until is not None and (self.until is None or saturated.until < self.until):
+            self.until = saturated.until
+            self.is_rate_limited = saturated.is_rate_limited
+
+
+def failover(
+    targets: Sequence[Target], choose: Choose, *, budget: RetryBudget, now: Callable[[], float]
+) -> Generator[Proposal, Verdict, Refusal | None]:
+    """Yield whom to try; be sent the verdict; end when nothing is left to do.
+
+    Returns:
+        None when the last attempt's outcome is the answer, else what to tell the client instead.
+    """
+    progress = Progress()
+    budget.earn()
+    for target in targets:
+        step = yield from _try_target(target, choose, progress, budget)
+        if step is Next.RETURN:
+            return None
+        if progress.tried >= ATTEMPTS_MAX:
+            break
+    return _refusal(progress, now())
+
+
+def _try_target(
+    target: Target, choose: Choose, progress: Progress, budget: RetryBudget
+) -> Generator[Proposal, Verdict, Next]:
+    """Try up to two credentials of one target; return what to do then."""
+    excluded: set[int] = set()
+    for _ in range(CREDENTIALS_PER_TARGET):
+        choice = choose(target, excluded)
+        if isinstance(choice, Saturated):
+            progress.refused(choice)
+            return Next.FALLBACK
+        if progress.last is not None and not progress.last.rule.is_free and not budget.spend():
+            return Next.FALLBACK
+        progress.tried += 1
+        excluded.add(choice.credential.id)
+        verdict = yield Proposal(target=target, choice=choice, number=progress.tried)
+        progress.last = verdict
+        if verdict.rule.next_step is not Next.CREDENTIAL:
+            return verdict.rule.next_step
+    return Next.FALLBACK
+
+
+def _refusal(progress: Progress, now: float) -> Refusal | None:
+    """Say what to tell the client; None when the last outcome says it best."""
+    last = progress.last
+    if last is not None and last.cause not in OURS:
+        return None
+    wait_s = None if progress.until is None else max(progress.until - now, 0.0)
+    if last is not None and last.cause is Cause.RATE_LIMIT:
+        announced = last.announced.retry_after_s
+        return Refusal(reason=Reason.RATE_LIMITED, retry_after_s=_sooner(wait_s, announced))
+    if wait_s is None:
+        return Refusal(reason=Reason.NO_CREDENTIAL, retry_after_s=None)
+    reason = Reason.RATE_LIMITED if progress.is_rate_limited else Reason.SATURATED
+    return Refusal(reason=reason, retry_after_s=wait_s)
+
+
+def _sooner(left: float | None, right: float | None) -> float | None:
+    return min((each for each in (left, right) if each is not None), default=None)

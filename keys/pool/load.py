@@ -1,0 +1,106 @@
+"""How busy a credential is: claims that are open, sends and tokens of the last minute."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from keys.entries import CredentialEntry
+
+WINDOW_S = 60.0
+BUCKET_S = 2.0
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Sends and tokens of two seconds."""
+
+    starts_at: float
+    sends: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class Load:
+    """The load of one credential: this worker's own, and what the other workers last told."""
+
+    in_flight: int = 0
+    sends: int = 0
+    tokens: int = 0
+    others_in_flight: int = 0
+    others_sends: int = 0
+    others_tokens: int = 0
+    #: How many workers share the credential, this one included.
+    workers: int = 1
+    #: Own use since the others' figures came.
+    fresh_in_flight: int = 0
+    fresh_sends: int = 0
+    _buckets: deque[Bucket] = field(default_factory=deque, repr=False)
+
+    def claim(self, tokens: int, *, now: float) -> None:
+        """Count an attempt that is about to be sent."""
+        self.expire(now)
+        self.in_flight += 1
+        self.fresh_in_flight += 1
+        self._count(now, sends=1, tokens=tokens)
+
+    def release(self, tokens: int, *, now: float) -> None:
+        """Count an attempt as over; `tokens` is what it used beyond the claim's estimate, maybe negative."""
+        self.expire(now)
+        self.in_flight -= 1
+        self.fresh_in_flight -= 1
+        self._count(now, sends=0, tokens=tokens)
+
+    def hear(self, *, in_flight: int, sends: int, tokens: int, workers: int) -> None:
+        """Take what the other workers told about themselves."""
+        self.others_in_flight, self.others_sends, self.others_tokens = in_flight, sends, tokens
+        self.workers = max(1, workers)
+        self.fresh_in_flight = self.fresh_sends = 0
+
+    def expire(self, now: float) -> None:
+        """Forget what is older than the window."""
+        while self._buckets and self._buckets[0].starts_at <= now - WINDOW_S:
+            old = self._buckets.popleft()
+            self.sends -= old.sends
+            self.tokens -= old.tokens
+
+    def frees_at(self, now: float) -> float:
+        """Return when the oldest part of the window ends."""
+        return self._buckets[0].starts_at + WINDOW_S if self._buckets else now
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._buckets and not self.in_flight
+
+    def has_room(self, credential: CredentialEntry, tokens: int) -> bool:
+        """Tell whether one more attempt of about `tokens` fits into the credential's own limits.
+
+        Between two messages of the others each worker takes no more than its share of what was left, so
+        that together they don't exceed a limit. Tokens are estimates anyway and go without that.
+        """
+        if not self._fits(credential.concurrency, self.in_flight, self.others_in_flight, self.fresh_in_flight):
+            return False
+        if not self._fits(credential.rpm, self.sends, self.others_sends, self.fresh_sends):
+            return False
+        used = self.tokens + self.others_tokens
+        # A request larger than the whole allowance goes when nothing else runs, rather than never.
+        return credential.tpm is None or used + tokens <= credential.tpm or used <= 0
+
+    def _fits(self, limit: int | None, own: int, others: int, fresh: int) -> bool:
+        if limit is None:
+            return True
+        if own + others >= limit:
+            return False
+        if self.workers == 1:
+            return True
+        left_then = limit - others - (own - fresh)
+        # Inexact by one attempt per other worker, so that a limit below their number starves none.
+        return fresh < max(left_then / self.workers, 1.0)
+
+    def _count(self, now: float, *, sends: int, tokens: int) -> None:
+        if not self._buckets or now - self._buckets[-1].starts_at >= BUCKET_S:
+            self._buckets.append(Bucket(now))
+        bucket = self._buckets[-1]
+        bucket.sends += sends
+        bucket.tokens += tokens
+        self.sends += sends
+        self.tokens += tokens
+        self.fresh_sends += sends
