@@ -14,7 +14,7 @@ import orjson
 
 from translator.core.errors import UnsupportedFeature
 from translator.core.facts import ModelFacts
-from translator.core.profiles import Profile
+from translator.core.switches import Profile
 
 __all__ = ["Reader", "joined_text", "server_result_text", "text_part"]
 

@@ -20,7 +20,7 @@ from translator.core.openai_chat.blocks import Part, joined_text, text_part
 from translator.core.openai_chat.thinking import replayed_thinking
 from translator.core.openai_chat.tools import upstream_tool_name
 from translator.core.openai_chat.turns import AssistantTurn, Result, UserTurn
-from translator.core.profiles import Profile
+from translator.core.switches import Profile
 
 __all__ = ["History"]
 
@@ -103,9 +103,12 @@ class History:
             self.notes.append("tool_result_orphaned")
             rest.say("user", [text_part(f"[Tool result for {orphan.tool_use_id}] {_result_text(orphan)}")])
             rest.say("user", _media(orphan))
-        rest.add(UserTurn(said=turn.said))
+        # Media join the user's first words, unless a system message stands before those.
+        first = 1 if turn.said and turn.said[0][0] == "user" else 0
+        rest.add(UserTurn(said=turn.said[:first]))
         for (_, upstream_id), results in zip(calls, answers, strict=True):
             rest.say("user", _lifted_media(upstream_id, results))
+        rest.add(UserTurn(said=turn.said[first:]))
         self._say(rest.said, follows_tools=bool(calls))
 
     def _answer(self, calls: list[Call], answers: list[list[Result]]) -> None:

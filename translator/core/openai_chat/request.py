@@ -23,8 +23,8 @@ from translator.core.openai_chat.history import History
 from translator.core.openai_chat.thinking import reasoning_keys
 from translator.core.openai_chat.tools import OfferedTools, offer_tools
 from translator.core.openai_chat.turns import read_conversation
-from translator.core.profiles import Profile
 from translator.core.rendered import RenderedRequest
+from translator.core.switches import Profile
 
 __all__ = ["render_request"]
 

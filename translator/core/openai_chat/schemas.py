@@ -9,7 +9,7 @@ Not done: `$ref` to anything but a definition in the same schema.
 from collections.abc import Mapping
 from typing import Any
 
-from translator.core.profiles import Profile
+from translator.core.switches import Profile
 
 __all__ = ["clean_schema"]
 

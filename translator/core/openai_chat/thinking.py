@@ -16,11 +16,10 @@ import orjson
 
 from translator.core.anthropic.request import Thinking, ThinkingMode
 from translator.core.facts import ModelFacts
-from translator.core.profiles import Profile
+from translator.core.openai_chat.reasoning import SIGNATURE_PREFIX
+from translator.core.switches import Profile
 
-__all__ = ["SIGNATURE_PREFIX", "reasoning_keys", "replayed_thinking", "signed_state"]
-
-SIGNATURE_PREFIX = "gw1."
+__all__ = ["reasoning_keys", "replayed_thinking", "signed_state"]
 
 #: Largest budget of each effort, for upstreams that know words only.
 BUDGETS = ((4096, "low"), (16384, "medium"))
@@ -93,10 +92,10 @@ def replayed_thinking(
     """
     if profile.reasoning_in == "none":
         return {}
-    blocks = list(blocks)
-    text = "".join(block.get("thinking") or "" for block in blocks)
+    known = [(block, signed_state(block.get("signature") or "") or {}) for block in blocks]
+    text = "".join(block.get("thinking") or _hidden_text(state) for block, state in known)
     if profile.reasoning_in == "reasoning_details":
-        if details := _stored_details(blocks):
+        if details := [detail for _, state in known for detail in _details(state)]:
             return {"reasoning_details": details}
         return {"reasoning": text} if text else {}
     if text or (profile.reasoning_in_empty and has_calls and not is_off):
@@ -104,10 +103,15 @@ def replayed_thinking(
     return {}
 
 
-def _stored_details(blocks: Iterable[Mapping[str, Any]]) -> list[Any]:
-    states = [signed_state(block.get("signature") or "") for block in blocks]
-    found = [state.get("reasoning_details") for state in states if state]
-    return [detail for details in found if isinstance(details, list) for detail in details]
+def _hidden_text(state: Mapping[str, Any]) -> str:
+    """The thinking that the client asked not to see."""
+    text = state.get("thinking")
+    return text if isinstance(text, str) else ""
+
+
+def _details(state: Mapping[str, Any]) -> list[Any]:
+    details = state.get("reasoning_details")
+    return details if isinstance(details, list) else []
 
 
 def signed_state(signature: str) -> dict[str, Any] | None:

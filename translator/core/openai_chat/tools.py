@@ -18,7 +18,7 @@ from translator.core.anthropic.client_tools import client_tool
 from translator.core.anthropic.request import MessagesRequest
 from translator.core.errors import InvalidRequest, UnsupportedFeature
 from translator.core.openai_chat.schemas import clean_schema
-from translator.core.profiles import Profile
+from translator.core.switches import Profile
 
 __all__ = ["OfferedTools", "offer_tools", "upstream_tool_name"]
 
