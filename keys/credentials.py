@@ -1,8 +1,9 @@
 """Writing credentials: cleaning what was pasted, sealing it, storing it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from django.conf import settings
 from django.db import transaction
@@ -96,9 +97,13 @@ class Added:
 def add_secrets(upstream: Upstream, lines: Iterable[str], *, label: str = "key") -> Added:
     """Make a credential of each new secret among `lines`; blank lines and comments don't count.
 
-    Labels are numbered from the first free number on.
+    Credentials that lost their secret get one first; new ones are labelled from the first free number on.
     """
-    known = _known_secrets(upstream)
+    ring = key_ring()
+    existing = list(upstream.credentials.order_by("pk"))
+    known = {secret for credential in existing if (secret := _opened(credential, ring)) is not None}
+    free = [credential for credential in existing if not credential.sealed_secret]
+    labels = _free_labels({credential.label for credential in existing}, label)
     added: list[Credential] = []
     duplicates, refused = 0, []
     for number, line in enumerate(lines, start=1):
@@ -113,25 +118,24 @@ def add_secrets(upstream: Upstream, lines: Iterable[str], *, label: str = "key")
             duplicates += 1
             continue
         known.add(secret)
-        added.append(_add(upstream, secret, label))
+        added.append(free.pop(0) if free else Credential(upstream=upstream, label=next(labels)))
+        _store(added[-1], secret)
     return Added(credentials=added, duplicates=duplicates, refused=refused)
 
 
-def _add(upstream: Upstream, secret: str, label: str) -> Credential:
-    taken = set(upstream.credentials.values_list("label", flat=True))
-    number = next(number for number in range(1, len(taken) + 2) if f"{label}-{number}" not in taken)
-    with transaction.atomic():
-        credential = Credential.objects.create(upstream=upstream, label=f"{label}-{number}")
-        set_secret(credential, secret)
-    return credential
+@transaction.atomic
+def _store(credential: Credential, secret: str) -> None:
+    if credential.pk is None:
+        credential.save()
+    set_secret(credential, secret)
 
 
-def _known_secrets(upstream: Upstream) -> set[str]:
-    ring = key_ring()
-    known = set()
-    for credential in upstream.credentials.all():
-        try:
-            known.add(unseal_secret(credential, ring))
-        except SealingError:
-            continue
-    return known
+def _free_labels(taken: set[str], label: str) -> Iterator[str]:
+    return (name for number in count(1) if (name := f"{label}-{number}") not in taken)
+
+
+def _opened(credential: Credential, ring: KeyRing) -> str | None:
+    try:
+        return unseal_secret(credential, ring)
+    except SealingError:
+        return None

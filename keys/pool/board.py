@@ -188,21 +188,19 @@ class Board:
         decision = self._decision(model, scores, place, why, now)
         return Choice(credential=entry, is_probe=self._is_probe(entry, model, now), decision=decision)
 
-    def resting(self, model: str, now: float) -> int:
-        """Count the credentials that are ejected as a whole or for `model`."""
+    def ejected(self, model: str, now: float, *, but: int) -> int:
+        """Count the credentials that are ejected as a whole or for `model`, leaving out one."""
         return sum(
-            1
-            for entry in self.credentials
-            if entry.enabled
-            and any(
-                (health := self._shared.health(entry.id, name)).state is State.EJECTED and health.is_resting(now)
-                for name in ("", model)
-            )
+            entry.enabled and entry.id != but and self._is_ejected(entry.id, model, now) for entry in self.credentials
         )
 
     @property
     def enabled(self) -> int:
         return sum(entry.enabled and not entry.defect for entry in self.credentials)
+
+    def _is_ejected(self, credential_id: int, model: str, now: float) -> bool:
+        healths = (self._shared.health(credential_id, name) for name in ("", model))
+        return any(health.state is State.EJECTED and health.is_resting(now) for health in healths)
 
     def _pick(self, scores: list[float], best: float, session: str, stay: int) -> tuple[int, str]:
         """Return the place to use, and what decided."""

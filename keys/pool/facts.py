@@ -20,6 +20,8 @@ class Kind(StrEnum):
     TRUNCATED = "truncated"
     #: No connection: refused, DNS, TLS, reset before the first byte.
     NETWORK = "network"
+    #: Its address is one that may not be called.
+    REFUSED = "refused"
     #: The upstream kept silent longer than its clocks allow.
     TIMEOUT = "timeout"
     #: The client left first.

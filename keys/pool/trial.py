@@ -47,6 +47,10 @@ class Trial:
 
     held: Finding | None = None
     is_shared: bool = False
+    #: Attempts under way.
+    open: int = 0
+    #: No further attempt will be made.
+    is_last: bool = False
 
     def note(self, *, credential_id: int, upstream_id: int, model: str, verdict: Verdict) -> list[Finding]:
         """Take the verdict on one attempt; return what is to be counted now."""

@@ -245,6 +245,7 @@ KINDS: dict[Kind, Cause] = {
     Kind.OK: Cause.OK,
     Kind.TRUNCATED: Cause.BAD_ANSWER,
     Kind.NETWORK: Cause.NETWORK,
+    Kind.REFUSED: Cause.NETWORK,
     Kind.TIMEOUT: Cause.SLOW,
     Kind.CLIENT_GONE: Cause.CLIENT_GONE,
 }
@@ -275,11 +276,13 @@ def judge(outcome: Outcome, *, now: float) -> Verdict:
 
 
 def _cause_of_answer(outcome: Outcome) -> Cause:
+    # An error inside a good answer has no status but the one that its reader made of it.
     status = 200 if outcome.kind is Kind.BAD_ANSWER else outcome.status or 200
     text = outcome.error_text[:TEXT_CHARS_MAX]
     for statuses, words, cause in WORDS:
         if status in statuses and words.search(text):
             return cause
+    status = outcome.status or 200
     if status in STATUSES:
         return STATUSES[status]
     if 400 <= status < 500:
