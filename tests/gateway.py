@@ -109,7 +109,7 @@ class RunningGateway:
 
     def command(self, *words: str) -> str:
         """Run a management command and return what it printed."""
-        done = subprocess.run(  # noqa: S603  (our own program)
+        done = subprocess.run(
             [sys.executable, "manage.py", *words],
             cwd=processes.ROOT,
             env=os.environ | self.environment,

@@ -44,7 +44,7 @@ def start(arguments: Sequence[str], *, log: Path, environment: dict[str, str] | 
         RuntimeError: It ended without a line.
     """
     with log.open("ab") as errors:
-        process = subprocess.Popen(  # noqa: S603  (our own programs)
+        process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,
             env=os.environ | (environment or {}),

@@ -1,0 +1,89 @@
+"""Many calls at once, good and bad, some of whose clients hang up: the sum must be exact."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
+
+import pytest
+
+from tests.e2e.client import ask, opened, question
+from tests.e2e.ledger import assert_ledger_adds_up
+from tests.gateway import MakeGateway, RunningGateway
+from tests.upstream import ScriptedUpstream
+
+CALLS = 180
+HANG_UPS = 20
+AT_ONCE = 16
+#: Streams and whole answers, short and long; every ninth call breaks somewhere.
+MIX = [
+    ("mock-n20-d0", True),
+    ("script/ok,frames=40,gap=2ms", True),
+    ("mock-n50-d0", False),
+    ("script/think,tools=2,interleaved", True),
+    ("script/nousage,frames=30", True),
+    ("mock-n10-d5", True),
+    ("script/nodone", True),
+    ("script/cut,frame=7", True),
+    ("script/usage=-5,frames=12", True),
+]
+
+
+@pytest.fixture(scope="module")
+def pair(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> RunningGateway:
+    """Two workers and enough keys that the broken calls don't put all of them to rest."""
+    return make_gateway(workers=2, upstream=upstream_process, keys=[f"sk-{number}" for number in range(8)])
+
+
+def hang_up(gateway: RunningGateway, number: int) -> None:
+    """Read some of a long answer and leave; every fourth leaves before the answer has begun."""
+    body = question("script/wait=300ms,frames=50" if number % 4 == 0 else "script/ok,frames=300,gap=5ms", stream=True)
+    if number % 4 == 0:
+        leave_before_the_answer(gateway, body)
+        return
+    with opened(gateway, body) as answer:
+        for _ in islice(answer.iter_raw(), 1 + number % 5):
+            pass
+
+
+def leave_before_the_answer(gateway: RunningGateway, body: dict[str, object]) -> None:
+    import httpx
+
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(
+            f"{gateway.base_url}/v1/messages",
+            json=body,
+            headers={"x-api-key": gateway.token},
+            timeout=0.15,
+            trust_env=False,
+        )
+
+
+def test_two_hundred_calls_with_twenty_hang_ups_add_up(pair: RunningGateway, upstream: ScriptedUpstream) -> None:
+    calls = list(islice(cycle(MIX), CALLS))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        leaving = [pool.submit(hang_up, pair, number) for number in range(HANG_UPS)]
+        answers = list(pool.map(lambda call: ask(pair, call[0], stream=call[1]), calls))
+        for one in leaving:
+            one.result()
+
+    records = assert_ledger_adds_up(pair, upstream, ended_well={seen.request_id: seen.ended_well for seen in answers})
+
+    states = [record["state"] for record in records]
+    assert states.count("client_gone") == HANG_UPS
+    assert states.count("ok") >= CALLS * 8 // 9
+    good = [seen for seen, (model, _) in zip(answers, calls, strict=True) if "cut" not in model]
+    assert all(seen.ended_well for seen in good), [seen for seen in good if not seen.ended_well][:3]
+
+
+def test_a_client_that_leaves_ends_the_upstream_call_within_two_seconds(
+    pair: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    with opened(pair, question("script/silent,frame=3", stream=True)) as answer:
+        next(answer.iter_raw())
+    left = time.monotonic()
+
+    upstream.wait_for(lambda truth: truth["totals"]["open"] == 0, within_s=2)
+
+    assert time.monotonic() - left < 2
+    [record] = assert_ledger_adds_up(pair, upstream)
+    assert (record["state"], record["source"]) == ("client_gone", "estimated")
