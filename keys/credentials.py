@@ -125,7 +125,7 @@ def add_secrets(upstream: Upstream, lines: Iterable[str], *, label: str = "key")
 
 @transaction.atomic
 def _store(credential: Credential, secret: str) -> None:
-    if credential.pk is None:
+    if credential._state.adding:
         credential.save()
     set_secret(credential, secret)
 

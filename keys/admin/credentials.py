@@ -1,0 +1,172 @@
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils.decorators import method_decorator
+from django.utils.timesince import timeuntil
+from django.views.decorators.debug import sensitive_post_parameters
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from keys.credentials import RefusedSecret, clean_secret, key_ring, set_secret
+from keys.models import Credential, State
+from keys.standing import CAUSES, Standing, standing, state_now
+
+COLOURS = {
+    "ready": "success",
+    "cooling": "warning",
+    "on trial": "warning",
+    "draining": "info",
+    "ejected": "danger",
+    "quarantined": "danger",
+    "undecryptable": "danger",
+    "no secret": "danger",
+}
+
+
+class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
+    secret = forms.CharField(
+        required=False,
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
+        help_text="Never shown again. Left empty, the stored one stays.",
+    )
+
+    class Meta:
+        model = Credential
+        fields = ["upstream", "label", "enabled", "draining", "priority", "weight", "rpm", "tpm", "concurrency"]
+
+    def clean_secret(self) -> str:
+        typed: str = self.cleaned_data["secret"]
+        if not typed:
+            if self.instance._state.adding:
+                msg = "A credential needs a secret."
+                raise ValidationError(msg)
+            return ""
+        try:
+            return clean_secret(typed)
+        except RefusedSecret as exc:
+            raise ValidationError(str(exc)) from exc
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(state, state) for state in COLOURS] + [("disabled", "disabled")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Credential]) -> QuerySet[Credential]:
+        if not (wanted := self.value()):
+            return queryset
+        ring = key_ring()
+        rows = queryset.prefetch_related("states")
+        return queryset.filter(pk__in=[row.pk for row in rows if standing(row, row.states.all(), ring).state == wanted])
+
+
+@admin.register(Credential)
+class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
+    form = CredentialForm
+    list_display = ["label", "upstream", "ends_in", "state", "cause", "rests_for", "last_success", "last_failure"]
+    list_filter = [StateFilter, ("upstream", admin.RelatedOnlyFieldListFilter), "enabled", "draining"]
+    list_select_related = ["upstream"]
+    search_fields = ["label", "upstream__name", "last_four"]
+    readonly_fields = ["ends_in", "states"]
+    actions = ["enable", "disable", "drain", "restore"]
+    fieldsets = [
+        (None, {"fields": ["upstream", "label", "secret", "ends_in", "enabled", "draining"]}),
+        ("Use", {"fields": ["priority", "weight", "rpm", "tpm", "concurrency"]}),
+        ("State", {"fields": ["states"]}),
+    ]
+
+    @method_decorator(sensitive_post_parameters("secret"))
+    def changeform_view(self, *args: Any, **kwargs: Any) -> HttpResponse:
+        response: HttpResponse = super().changeform_view(*args, **kwargs)
+        return response
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Credential | None = None) -> list[str]:
+        # A secret belongs to the upstream it was typed in for.
+        return [*self.readonly_fields, "upstream"] if obj else self.readonly_fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        queryset: QuerySet[Any] = super().get_queryset(request).prefetch_related("states")
+        return queryset
+
+    def save_model(self, request: HttpRequest, obj: Credential, form: CredentialForm, change: bool) -> None:
+        # Only what the form changed, so that a secret stored meanwhile is not overwritten.
+        obj.save(update_fields=form.Meta.fields if change else None)
+        if secret := form.cleaned_data["secret"]:
+            set_secret(obj, secret)
+
+    @admin.display(description="ends in")
+    def ends_in(self, credential: Credential) -> str:
+        return f"…{credential.last_four}" if credential.last_four else "-"
+
+    @display(description="state", label=COLOURS)  # type: ignore[untyped-decorator]
+    def state(self, credential: Credential) -> str:
+        return _standing(credential).state
+
+    @admin.display(description="cause")
+    def cause(self, credential: Credential) -> str:
+        return _standing(credential).cause or "-"
+
+    @admin.display(description="rests for")
+    def rests_for(self, credential: Credential) -> str:
+        now = _standing(credential)
+        return timeuntil(now.until) if now.until and now.state not in ("ready", "on trial") else "-"
+
+    @admin.display(description="last success")
+    def last_success(self, credential: Credential) -> Any:
+        return _standing(credential).last_success_at
+
+    @admin.display(description="last failure")
+    def last_failure(self, credential: Credential) -> Any:
+        return _standing(credential).last_failure_at
+
+    @admin.display(description="states")
+    def states(self, credential: Credential) -> str:
+        rows = [
+            {"row": row, "state": state_now(row), "cause": CAUSES.get(row.cause, "")}
+            for row in credential.states.order_by("model_name")
+        ]
+        return render_to_string("keys/_states.html", {"rows": rows, "ready": State.READY})
+
+    @admin.action(description="Enable", permissions=["change"])
+    def enable(self, request: HttpRequest, queryset: QuerySet[Credential]) -> None:
+        self._switch(request, queryset, "Enabled.", enabled=True, draining=False)
+
+    @admin.action(description="Disable", permissions=["change"])
+    def disable(self, request: HttpRequest, queryset: QuerySet[Credential]) -> None:
+        self._switch(request, queryset, "Disabled.", enabled=False)
+
+    @admin.action(description="Drain: no new sessions", permissions=["change"])
+    def drain(self, request: HttpRequest, queryset: QuerySet[Credential]) -> None:
+        self._switch(request, queryset, "Draining.", draining=True)
+
+    @admin.action(description="Forget states: try again at once", permissions=["change"])
+    def restore(self, request: HttpRequest, queryset: QuerySet[Credential]) -> None:
+        for credential in queryset:
+            credential.states.all().delete()
+            self.log_change(request, credential, "States forgotten.")
+        self.message_user(request, f"{queryset.count()} restored.", messages.SUCCESS)
+
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Credential], note: str, **values: bool) -> None:
+        pks = list(queryset.values_list("pk", flat=True))
+        Credential.objects.filter(pk__in=pks).update(**values)
+        for credential in Credential.objects.filter(pk__in=pks):
+            self.log_change(request, credential, note)
+        self.message_user(request, f"{len(pks)} changed.", messages.SUCCESS)
+
+
+def _standing(credential: Credential) -> Standing:
+    """Compute it once for a row, though several columns show it."""
+    known: Standing | None = getattr(credential, "_standing", None)
+    if known is None:
+        known = standing(credential, credential.states.all(), key_ring())
+        credential._standing = known  # type: ignore[attr-defined]
+    return known

@@ -1,0 +1,132 @@
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
+
+from keys.models import ClientToken
+from keys.tokens import LIFE_DEFAULT, issue_token, revoke_token
+
+DAYS_MAX = 365
+
+
+class ClientTokenForm(forms.ModelForm):  # type: ignore[type-arg]
+    days = forms.IntegerField(
+        label="Expires after days",
+        min_value=1,
+        max_value=DAYS_MAX,
+        initial=LIFE_DEFAULT.days,
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+    models = forms.CharField(
+        label="Model aliases",
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="That it may use: names or patterns such as claude-*, with commas between. Empty means all.",
+    )
+
+    class Meta:
+        model = ClientToken
+        fields = ["user", "name", "rpm", "tpm", "concurrency"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            del self.fields["days"]
+            self.fields["models"].initial = ", ".join(self.instance.scopes)
+
+    def clean_models(self) -> list[str]:
+        return [name for raw in self.cleaned_data["models"].split(",") if (name := raw.strip())]
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("valid", "valid"), ("expired", "expired"), ("revoked", "revoked")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ClientToken]) -> QuerySet[ClientToken]:
+        now = timezone.now()
+        match self.value():
+            case "valid":
+                return queryset.filter(revoked_at=None, expires_at__gt=now)
+            case "expired":
+                return queryset.filter(revoked_at=None, expires_at__lte=now)
+            case "revoked":
+                return queryset.exclude(revoked_at=None)
+        return queryset
+
+
+@admin.register(ClientToken)
+class ClientTokenAdmin(ModelAdmin):  # type: ignore[misc]
+    form = ClientTokenForm
+    list_display = ["shown", "user", "name", "state", "expires_at", "last_used_at"]
+    list_filter = [StateFilter, ("user", admin.RelatedOnlyFieldListFilter)]
+    list_select_related = ["user"]
+    search_fields = ["user__username", "name", "last_four"]
+    autocomplete_fields = ["user"]
+    readonly_fields = ["shown", "state", "created_at", "expires_at", "revoked_at", "last_used_at"]
+    actions = ["revoke"]
+
+    def get_fields(self, request: HttpRequest, obj: ClientToken | None = None) -> list[str]:
+        if obj is None:
+            return ["user", "name", "days", "models", "rpm", "tpm", "concurrency"]
+        return ["shown", "user", "name", "state", "models", "rpm", "tpm", "concurrency", *self.readonly_fields[2:]]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ClientToken | None = None) -> list[str]:
+        return [*self.readonly_fields, "user"] if obj else []
+
+    @admin.display(description="token")
+    def shown(self, token: ClientToken) -> str:
+        return str(token)
+
+    @display(description="state", label={"valid": "success", "expired": "warning", "revoked": "danger"})  # type: ignore[untyped-decorator]
+    def state(self, token: ClientToken) -> str:
+        if token.revoked_at is not None:
+            return "revoked"
+        return "valid" if token.expires_at > timezone.now() else "expired"
+
+    def save_model(self, request: HttpRequest, obj: ClientToken, form: ClientTokenForm, change: bool) -> None:
+        obj.scopes = form.cleaned_data["models"]
+        if change:
+            obj.save(update_fields=["name", "scopes", "rpm", "tpm", "concurrency"])
+            return
+        row, request.plain_token = issue_token(  # type: ignore[attr-defined]
+            obj.user,
+            obj.name,
+            life=timedelta(days=form.cleaned_data["days"]),
+            scopes=obj.scopes,
+            rpm=obj.rpm,
+            tpm=obj.tpm,
+            concurrency=obj.concurrency,
+        )
+        obj.__dict__.update({field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields})
+        obj._state.adding = False
+
+    def response_add(
+        self, request: HttpRequest, obj: ClientToken, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Show the plain token in this answer: a message would carry it through a cookie or the session."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Client token issued",
+            "opts": self.opts,
+            "token": obj,
+            "plain": request.plain_token,  # type: ignore[attr-defined]
+        }
+        return TemplateResponse(request, "keys/token_issued.html", context, headers={"Cache-Control": "no-store"})
+
+    @admin.action(description="Revoke", permissions=["change"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ClientToken]) -> None:
+        revoked = [token for token in queryset if revoke_token(token.pk)]
+        for token in revoked:
+            self.log_change(request, token, "Revoked.")
+        self.message_user(request, f"{len(revoked)} revoked.", messages.SUCCESS)
