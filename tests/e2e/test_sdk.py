@@ -29,11 +29,11 @@ def user(text: str) -> Any:
 
 
 def test_a_whole_message(client: anthropic.Anthropic, shared: RunningGateway, upstream: ScriptedUpstream) -> None:
-    message = client.messages.create(model="claude-sonnet-4-5", max_tokens=300, messages=[user("Is the sea deep?")])
+    message = client.messages.create(model="claude-sonnet-5-5", max_tokens=300, messages=[user("Is the sea deep?")])
 
     assert message.content[0].type == "text"
     assert "Is the sea deep?" in message.content[0].text
-    assert (message.model, message.stop_reason) == ("claude-sonnet-4-5", "end_turn")
+    assert (message.model, message.stop_reason) == ("claude-sonnet-5-5", "end_turn")
     [record] = assert_ledger_adds_up(shared, upstream)
     assert record["output_tokens"] == message.usage.output_tokens > 0
     assert record["user_name"] == "alice"
@@ -135,7 +135,7 @@ def test_an_error_in_the_stream_is_an_sdk_error(client: anthropic.Anthropic, ups
 
 
 def test_tokens_are_counted_without_an_upstream(client: anthropic.Anthropic, upstream: ScriptedUpstream) -> None:
-    counted = client.messages.count_tokens(model="claude-sonnet-4-5", messages=[user("Is the sea deep?")])
+    counted = client.messages.count_tokens(model="claude-sonnet-5-5", messages=[user("Is the sea deep?")])
 
     assert 4 <= counted.input_tokens <= 30
     assert upstream.attempts() == []
