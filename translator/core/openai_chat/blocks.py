@@ -81,7 +81,7 @@ class Reader:
             case {"type": "document"}:
                 yield from self._document(block, path)
             case {"type": "search_result"}:
-                yield text_part(self._search_result(block, path))
+                yield from self.parts(self._search_result(block, path), path)
             case {"type": "tool_reference", "tool_name": str(name)}:
                 yield text_part(f"Tool loaded: {name}")
             case {"type": "browser_state"}:
