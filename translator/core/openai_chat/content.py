@@ -1,0 +1,215 @@
+"""The content of an answer: text, reasoning and tool calls, in the order in which they may be written."""
+
+from collections.abc import Callable
+from typing import Any
+
+from translator.core.answer import AnswerContext
+from translator.core.block_writer import BlockWriter
+from translator.core.events import Event, MessageDelta, MessageStop, StopReason, Usage
+from translator.core.openai_chat.finish import Finish, decide_stop, refusal_details
+from translator.core.openai_chat.parts import split_content
+from translator.core.openai_chat.reasoning import ReasoningState, reasoning_text
+from translator.core.openai_chat.stop_sequences import StopCutter
+from translator.core.openai_chat.think_tags import ThinkTags
+from translator.core.openai_chat.tool_calls import MALFORMED, ToolCalls
+from translator.core.openai_chat.usage import estimate_output
+from translator.core.profiles import Profile
+
+__all__ = ["Content"]
+
+#: Characters an upstream may send after a stop sequence, before it is taken not to know it and is left.
+STOP_GRACE = 200
+IMAGE_OMITTED = "[image returned by model omitted]"
+
+
+class Content:
+    """Read deltas, and write what they add."""
+
+    def __init__(self, answer: AnswerContext, *, profile: Profile, new_id: Callable[[str], str]) -> None:
+        """Start before the first delta; the arguments are the decoder's."""
+        self._answer = answer
+        self._reasoning = ReasoningState(keep_text=answer.omit_thinking_text)
+        self._blocks = BlockWriter(sign=self._reasoning.sign, omit_thinking_text=answer.omit_thinking_text)
+        self.tool_calls = ToolCalls(self._blocks, answer, new_id)
+        self._tags = ThinkTags() if profile.think_tags else None
+        self._cutter = StopCutter(answer.stop_sequences) if answer.stop_sequences else None
+        self._is_plain = self._tags is None and self._cutter is None
+        self._fired: str | None = None
+        self._characters = 0
+        self._refusals: list[str] = []
+        self._has_content = False
+        #: Text (False) and thinking (True) that came while a tool call was being written.
+        self._waiting: list[tuple[bool, str]] = []
+
+    @property
+    def has_output(self) -> bool:
+        """Whether anything was emitted that a client would show or run."""
+        return self._blocks.has_output
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a stop sequence was found here."""
+        return self._cutter is not None and self._cutter.fired is not None
+
+    @property
+    def must_end(self) -> bool:
+        """Whether the upstream writes on after a stop sequence, or broke what cannot be mended."""
+        return self.tool_calls.is_broken or (self._cutter is not None and self._cutter.dropped > STOP_GRACE)
+
+    @property
+    def output_estimate(self) -> int:
+        """Output tokens so far, by our own count."""
+        return estimate_output(self._characters + self.tool_calls.characters)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was repaired or dropped."""
+        return self.tool_calls.notes
+
+    def read(self, delta: dict[str, Any], events: list[Event]) -> None:
+        """Write what a delta, or a whole message, adds to `events`."""
+        self._blocks.events = events
+        if thinking := reasoning_text(delta):
+            self._think(thinking)
+        if "reasoning_details" in delta:
+            self._keep_details(delta["reasoning_details"])
+        content = delta.get("content")
+        if content:
+            self._read_content(content)
+        if not content or len(delta) > 1:
+            self._read_rest(delta, has_content=bool(content))
+
+    def _read_content(self, content: Any) -> None:
+        if type(content) is str:
+            self._has_content = True
+            self._text(content)
+        elif type(content) is list:
+            for kind, text in split_content(content):
+                if kind == "thinking":
+                    self._think(text)
+                else:
+                    self._read_content(text)
+
+    def _read_rest(self, delta: dict[str, Any], *, has_content: bool) -> None:
+        match delta.get("refusal"):
+            case str(refusal) if refusal:
+                self._refusals.append(refusal)
+                self._text(refusal)
+        match delta.get("audio"):
+            case {"transcript": str(transcript)} if not has_content:
+                self._read_content(transcript)
+        if delta.get("images"):
+            self._text(IMAGE_OMITTED)
+        calls = delta.get("tool_calls")
+        if type(calls) is list and calls:
+            self._call(calls)
+        elif isinstance(call := delta.get("function_call"), dict):
+            self._call([{"index": -1, "function": call}])
+
+    def _text(self, text: str) -> None:
+        self._characters += len(text)
+        if self._is_plain and not self._waiting and not self.tool_calls.is_busy:
+            self._blocks.text(text)
+            return
+        if self._tags is None:
+            self._cut(text)
+            return
+        thinking, text = self._tags.feed(text)
+        if thinking:
+            self._show(thinking)
+        self._cut(text)
+
+    def _cut(self, text: str) -> None:
+        self._write(is_thinking=False, text=self._cutter.feed(text) if self._cutter else text)
+
+    def _think(self, thinking: str) -> None:
+        self._characters += len(thinking)
+        self._show(thinking)
+
+    def _show(self, thinking: str) -> None:
+        if self._answer.show_thinking:
+            self._reasoning.add_text(thinking)
+            self._write(is_thinking=True, text=thinking)
+
+    def _keep_details(self, details: Any) -> None:
+        if self._answer.show_thinking and self._reasoning.add_details(details) and not self.tool_calls.is_busy:
+            self._blocks.open_thinking()
+
+    def _write(self, *, is_thinking: bool, text: str) -> None:
+        self.tool_calls.release()
+        if self.tool_calls.is_busy:
+            if text:
+                self._waiting.append((is_thinking, text))
+        elif is_thinking:
+            self._blocks.thinking(text)
+        elif text:
+            self._blocks.text(text)
+
+    def _call(self, calls: list[Any]) -> None:
+        if self.is_cut:
+            return
+        self.flush(self._blocks.events)
+        self.tool_calls.feed(calls)
+        self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        if self._waiting and not self.tool_calls.is_busy:
+            waiting, self._waiting = self._waiting, []
+            for is_thinking, text in waiting:
+                self._write(is_thinking=is_thinking, text=text)
+
+    def note_stop(self, matched: Any) -> None:
+        """Remember the stop sequence that the upstream says has fired."""
+        if isinstance(matched, str) and matched in self._answer.stop_sequences:
+            self._fired = matched
+
+    def flush(self, events: list[Event]) -> None:
+        """Write the text that was held back: it became neither tag nor stop sequence."""
+        self._blocks.events = events
+        if self._tags is not None:
+            thinking, text = self._tags.flush()
+            if thinking:
+                self._show(thinking)
+            if text:
+                self._cut(text)
+        if self._cutter is not None and (held := self._cutter.flush()):
+            self._write(is_thinking=False, text=held)
+
+    def finish(self, events: list[Event], *, is_truncated: bool) -> str | None:
+        """Write what waits and close the last block; return what went wrong, or None.
+
+        Args:
+            events: Where to write.
+            is_truncated: Whether the upstream ran out of tokens.
+        """
+        self.flush(events)
+        self.tool_calls.finish(is_truncated=is_truncated)
+        if self.tool_calls.is_broken:
+            return MALFORMED
+        self._write_waiting()
+        if self._reasoning.has_details:
+            self._blocks.open_thinking()
+        self._blocks.close()
+        return None
+
+    def end(self, finish: Finish | None, usage: Usage) -> list[Event]:
+        """Return the events after the last block."""
+        has_refused = bool(self._refusals) and not self._has_content
+        cut = self._cutter.fired if self._cutter else None
+        stop = decide_stop(
+            finish,
+            has_calls=self.tool_calls.count > 0,
+            is_refusal=has_refused,
+            fired=cut or self._fired,
+            is_cut_here=cut is not None,
+        )
+        is_sequence, is_refusal = stop is StopReason.STOP_SEQUENCE, stop is StopReason.REFUSAL
+        return [
+            MessageDelta(
+                stop_reason=stop,
+                stop_sequence=(cut or self._fired) if is_sequence else None,
+                stop_details=refusal_details("".join(self._refusals) or None) if is_refusal else None,
+                usage=usage,
+            ),
+            MessageStop(),
+        ]

@@ -1,0 +1,310 @@
+"""An upstream's chat/completions answer, streamed or whole, to events.
+
+Source: https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-30). Fields not named here are
+ignored. What upstreams do beyond the reference is shown by the tests, each quirk under its name.
+
+Nothing is said of the end before the end: usage may come after the finish, so the stop reason waits for the
+`[DONE]` mark or the end of the stream. A stream that ends without saying so fails: it never becomes a short answer.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from translator.core.answer import AnswerContext
+from translator.core.errors import ClientError, UpstreamProtocolError
+from translator.core.events import Event, MessageStart, Ping, StreamFailed, Usage, UsageSource
+from translator.core.loose_json import loads
+from translator.core.openai_chat.content import Content
+from translator.core.openai_chat.errors import embedded_error, protocol_error
+from translator.core.openai_chat.finish import Finish, finish_named
+from translator.core.openai_chat.halves import HalfJoiner
+from translator.core.openai_chat.usage import Report, merge_reports, read_report, settle_usage
+from translator.core.openai_chat.whole import is_stream, read_whole
+from translator.core.profiles import Profile
+from translator.core.sse import DONE, SSEDecoder, SSEFrame
+
+__all__ = ["Decoder"]
+
+#: Frames in a row that are no JSON, before the stream is given up.
+MAX_BAD_FRAMES = 3
+TRUNCATED = "upstream closed the stream before finishing"
+FINISH_ERRORS = {
+    Finish.OVERLOADED: {"type": "overloaded", "message": "upstream ran out of capacity"},
+    Finish.FAILED: {"type": "server_error", "message": "upstream failed to finish the answer"},
+}
+
+
+class Decoder:
+    """Read one answer: `feed` and `finish` for a stream, `feed_whole` for a JSON answer."""
+
+    def __init__(
+        self, answer: AnswerContext, *, profile: Profile, new_id: Callable[[str], str], secrets: tuple[str, ...] = ()
+    ) -> None:
+        """Start before the first byte.
+
+        Args:
+            answer: What the answer depends on of the request.
+            profile: The upstream's switches.
+            new_id: Gives a unique id with the prefix it is called with.
+            secrets: What must not appear in an error, whatever the upstream says.
+        """
+        #: Whether the last event is out: the rest of the upstream's stream does not matter.
+        self.is_done = False
+        self._answer = answer
+        self._is_lenient = profile.lenient_eof
+        self._secrets = secrets
+        self._sse = SSEDecoder()
+        self._halves = HalfJoiner()
+        self._content = Content(answer, profile=profile, new_id=new_id)
+        self._events: list[Event] = []
+        self._is_started = False
+        self._finish: Finish | None = None
+        self._report: Report | None = None
+        self._bad_frames = 0
+        self._comments = 0
+        self._notes: list[str] = []
+        self._final_usage = Usage()
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether the upstream has said why it stopped: nothing but usage is missing, and it may never come."""
+        return self._finish is not None
+
+    @property
+    def has_output(self) -> bool:
+        """Whether anything was emitted that a client would show or run."""
+        return self._content.has_output
+
+    @property
+    def usage(self) -> Usage:
+        """What the answer has cost so far."""
+        return self._usage(is_complete=False) if not self.is_done else self._final_usage
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was repaired or dropped, as short codes."""
+        return tuple(dict.fromkeys([*self._notes, *self._content.notes]))
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Return the events that `data` completes, oldest first.
+
+        Args:
+            data: Any number of bytes of the upstream's stream; may end anywhere.
+        """
+        if self.is_done:
+            return []
+        try:
+            self._read_frames(self._sse.feed(data))
+            if self._sse.error is not None:
+                raise self._sse.error
+        except UpstreamProtocolError as error:
+            self._fail(protocol_error(error.message))
+        return self._take() or self._pings()
+
+    def finish(self) -> list[Event]:
+        """Return the last events, at the end of the upstream's stream or when it is no use to wait for it."""
+        self._read_frames(self._sse.close())
+        if not self.is_done:
+            self._end_of_stream()
+        return self._take()
+
+    def feed_whole(self, body: bytes) -> list[Event]:
+        """Return all events of an answer that came as one body; a body that is a stream is read as one."""
+        if is_stream(body):
+            return self.feed(body) + self.finish()
+        try:
+            answer = read_whole(body)
+        except UpstreamProtocolError as error:
+            self._fail(protocol_error(error.message))
+            return self._take()
+        self._content.tool_calls.is_whole = True
+        self._read_chunk(answer)
+        if not self.is_done:
+            self._end_of_whole(answer)
+        return self._take()
+
+    def fail(self, error: ClientError) -> list[Event]:
+        """Return the events that end the answer with an error found elsewhere, such as a timeout."""
+        if not self.is_done:
+            self._fail(error)
+        return self._take()
+
+    def start(self) -> list[Event]:
+        """Return the start of the message, if it was not started: the client is to hear something now."""
+        if not self.is_done:
+            self._start()
+        return self._take()
+
+    def _read_frames(self, frames: list[SSEFrame]) -> None:
+        for frame in frames:
+            if self.is_done:
+                break
+            self._read_frame(frame)
+
+    def _read_frame(self, frame: SSEFrame) -> None:
+        try:
+            chunk = orjson.loads(frame.data)
+        except orjson.JSONDecodeError:
+            chunk = self._read_odd(frame)
+        if type(chunk) is dict:
+            self._bad_frames = 0
+            if frame.event == "error" and "choices" not in chunk:
+                chunk = {"error": chunk.get("error") or chunk}
+            self._read_chunk(chunk)
+
+    def _read_odd(self, frame: SSEFrame) -> Any:
+        """Return the chunk in a frame that is no plain JSON; None when there is none."""
+        data = frame.data.strip()
+        if data.upper() == DONE:
+            self._end()
+        elif frame.event == "error" and data:
+            return {"error": data.decode(errors="replace")}
+        elif data:
+            try:
+                return self._halves.join(loads(data))
+            except ValueError:
+                self._count_bad_frame()
+        return None
+
+    def _count_bad_frame(self) -> None:
+        self._notes.append("bad_frame")
+        self._bad_frames += 1
+        if self._bad_frames >= MAX_BAD_FRAMES:
+            self._fail(protocol_error("upstream sent malformed data"))
+
+    def _read_chunk(self, chunk: dict[str, Any]) -> None:
+        if error := chunk.get("error"):
+            self._fail_upstream(error)
+            return
+        if usage := chunk.get("usage"):
+            self._read_usage(usage)
+        elif "x_groq" in chunk:
+            self._read_groq(chunk["x_groq"])
+        choices = chunk.get("choices")
+        if type(choices) is list and choices:
+            choice = choices[0]
+            if type(choice) is not dict or choice.get("index"):
+                choice = next((other for other in choices if isinstance(other, dict) and not other.get("index")), None)
+            if choice is not None:
+                self._read_choice(choice)
+        elif chunk.get("object") == "error":
+            self._fail_upstream(chunk)
+
+    def _read_choice(self, choice: dict[str, Any]) -> None:
+        if error := choice.get("error"):
+            self._fail_upstream(error)
+            return
+        if not self._is_started:
+            self._start()
+        delta = choice.get("delta") or choice.get("message")
+        if type(delta) is dict:
+            self._content.read(delta, self._events)
+        if finish := choice.get("finish_reason"):
+            self._read_finish(choice, str(finish))
+        if self._content.must_end:
+            self._end()
+
+    def _read_finish(self, choice: dict[str, Any], word: str) -> None:
+        finish = finish_named(word)
+        if finish in FINISH_ERRORS:
+            self._fail_upstream(FINISH_ERRORS[finish])
+            return
+        # A second finish says less than the first, unless the first said nothing.
+        if self._finish in (None, Finish.OTHER):
+            self._finish = finish
+        for key in ("stop_reason", "matched_stop"):
+            self._content.note_stop(choice.get(key))
+
+    def _read_usage(self, usage: Any) -> None:
+        if isinstance(usage, dict):
+            self._report = merge_reports(self._report, read_report(usage))
+
+    def _read_groq(self, x_groq: Any) -> None:
+        match x_groq:
+            case {"error": error} if error:
+                self._fail_upstream(error)
+            case {"usage": usage}:
+                self._read_usage(usage)
+
+    def _start(self) -> None:
+        if not self._is_started:
+            self._is_started = True
+            has_input = self._report is not None and self._report.input
+            self._events.append(MessageStart(usage=self._usage(is_complete=False) if has_input else None))
+
+    def _end_of_stream(self) -> None:
+        if self._finish is not None or self._content.is_cut or (self._is_lenient and self.has_output):
+            self._end()
+        elif self._is_started:
+            self._fail(protocol_error(TRUNCATED))
+        else:
+            self._fail(protocol_error("upstream closed the stream without an answer"))
+
+    def _end_of_whole(self, answer: dict[str, Any]) -> None:
+        if self._is_started:
+            self._end()
+        elif answer.get("message") or answer.get("detail"):
+            self._fail_upstream(answer)
+        else:
+            self._fail(protocol_error("upstream returned no choices"))
+
+    def _end(self) -> None:
+        """Write the end of the message."""
+        if not self._is_started:
+            self._fail(protocol_error("upstream returned no choices"))
+            return
+        is_truncated = self._finish is Finish.CUT or self._is_out_of_tokens
+        problem = self._content.finish(self._events, is_truncated=is_truncated)
+        if problem is None and self._finish is None and self._has_nothing:
+            problem = TRUNCATED
+        if problem is not None:
+            self._fail(protocol_error(problem))
+            return
+        finish = Finish.CUT if self._content.tool_calls.is_cut else self._finish
+        usage = self._final_usage = self._usage(is_complete=True)
+        self._events += self._content.end(finish, usage)
+        self.is_done = True
+
+    @property
+    def _has_nothing(self) -> bool:
+        """Whether a stream brought nothing at all."""
+        return not (self.has_output or self._content.is_cut or self._content.tool_calls.is_whole)
+
+    @property
+    def _is_out_of_tokens(self) -> bool:
+        """Whether the counts say that the answer was cut, whatever the upstream's word is."""
+        limit = self._answer.max_tokens
+        return bool(limit and self._report and (self._report.output or 0) >= limit)
+
+    def _usage(self, *, is_complete: bool) -> Usage:
+        if not self._is_started and self._report is None:
+            return Usage(source=UsageSource.UNKNOWN)
+        return settle_usage(
+            self._report,
+            input_estimate=self._answer.input_estimate,
+            output_estimate=self._content.output_estimate,
+            max_tokens=self._answer.max_tokens,
+            is_complete=is_complete,
+        )
+
+    def _fail_upstream(self, error: Any) -> None:
+        self._fail(embedded_error(error, requested_model=self._answer.model, secrets=self._secrets))
+
+    def _fail(self, error: ClientError) -> None:
+        if not self.is_done:
+            self._content.flush(self._events)
+            self._final_usage = self._usage(is_complete=False)
+            self._events.append(StreamFailed(error=error))
+            self.is_done = True
+
+    def _take(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def _pings(self) -> list[Event]:
+        """Return a sign of life for the client, where the upstream gave one and nothing else."""
+        has_new = self._sse.comments > self._comments
+        self._comments = self._sse.comments
+        return [Ping()] if has_new and self._is_started else []

@@ -1,0 +1,34 @@
+"""An upstream's whole answer, as it should be or not."""
+
+from typing import Any
+
+from translator.core.errors import UpstreamProtocolError
+from translator.core.loose_json import loads, mend_all
+from translator.core.masking import is_html
+
+__all__ = ["is_stream", "read_whole"]
+
+
+def is_stream(body: bytes) -> bool:
+    """Tell whether the body is a stream of events, sent though none was asked for."""
+    return body.lstrip().startswith((b"data:", b"event:", b":", b"id:"))
+
+
+def read_whole(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in the body of an answer.
+
+    Raises:
+        UpstreamProtocolError: The body is empty, a web page, or anything else.
+    """
+    text = body.decode(errors="replace").strip()
+    if not text:
+        raise UpstreamProtocolError("upstream returned an empty answer")  # noqa: EM101
+    if is_html(text):
+        raise UpstreamProtocolError("upstream returned HTML")  # noqa: EM101
+    try:
+        answer = mend_all(loads(text))
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise UpstreamProtocolError("upstream returned no JSON object")  # noqa: EM101
+    return answer
