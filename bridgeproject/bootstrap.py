@@ -7,13 +7,14 @@ from io import StringIO
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
+from keys.credentials import add_secrets
 from keys.models import ClientToken, Route, Upstream
 from keys.tokens import issue_token
 
 ADMIN_NAME = "admin"
 DEMO_NAME = "demo"
 #: The scripted upstream takes any key.
-DEMO_KEY = "sk-demo-0001"  # noqa: S105
+DEMO_KEY = "sk-demo-0001"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,10 @@ def point_at_demo(base_url: str | None) -> None:
     if base_url is None:
         Upstream.objects.filter(name=DEMO_NAME).update(enabled=False)
         return
-    if Upstream.objects.filter(name=DEMO_NAME).update(base_url=base_url, enabled=True) == 0:
-        call_command("add_upstream", DEMO_NAME, base_url, "--key", DEMO_KEY, stdout=StringIO())
+    upstream, _ = Upstream.objects.update_or_create(
+        name=DEMO_NAME, defaults={"base_url": base_url, "enabled": True}
+    )
+    # A new address takes an upstream's secrets away, so the credential gets its own again.
+    add_secrets(upstream, [DEMO_KEY])
     if not Route.objects.filter(alias="*").exists():
         call_command("add_route", "*", DEMO_NAME, stdout=StringIO())

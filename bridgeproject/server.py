@@ -15,7 +15,7 @@ DRAIN_MARGIN_S = 5
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the port before anything else starts, so that a port in use is said at once.
+    """Take the port before anything else starts: a port in use is said at once, and early clients wait in line.
 
     Raises:
         CommandError: The address can't be had.
@@ -25,6 +25,7 @@ def bind(host: str, port: int) -> socket.socket:
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taken.bind((host, port))
+        taken.listen(2048)
     except OSError as exc:
         msg = f"can't listen on {host}:{port}: {exc.strerror}. Is another server running there? Try --port."
         raise CommandError(msg) from exc
@@ -49,7 +50,6 @@ def run(listener: socket.socket, *, workers: int) -> None:
     signal.signal(signal.SIGTERM, _leave)
     try:
         if workers > 1:
-            listener.listen(2048)
             Multiprocess(config, sockets=[listener]).run()
         else:
             uvicorn.Server(config).run(sockets=[listener])

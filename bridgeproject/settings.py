@@ -92,8 +92,8 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+# Files are found where the packages keep them: nothing has to be collected.
 WHITENOISE_USE_FINDERS = True
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -142,6 +142,7 @@ UNFOLD = {
     "SITE_TITLE": "Bridge",
     "SITE_HEADER": "Bridge",
     "SITE_SYMBOL": "hub",
+    "DASHBOARD_CALLBACK": "bridgeproject.dashboard.show",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
 }

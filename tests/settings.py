@@ -26,5 +26,3 @@ atexit.register(_stop)
 from bridgeproject.settings import *  # noqa: E402, F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # fast, and never outside tests
-STATIC_ROOT = _data_dir / "static"  # WhiteNoise warns of a directory that is not there
-STATIC_ROOT.mkdir()

@@ -154,8 +154,8 @@ def answer_json(content: Any, *, status: int = 200, headers: Mapping[str, str] |
 
 def error_response(path: str, error: ClientError, request_id: str) -> HttpResponse:
     """Say an error in the dialect of the endpoint."""
-    render = render_chat_error if path.startswith(CHAT_PREFIX) else render_error
-    return answer_json(render(error, request_id), status=error.status, headers=dict(error.headers))
+    body = render_chat_error(error) if path.startswith(CHAT_PREFIX) else render_error(error, request_id)
+    return answer_json(body, status=error.status, headers=error.headers)
 
 
 @api.exception_handler(CallFailed)

@@ -4,11 +4,12 @@ The pump asks a call for a `Prepared` before each attempt, since the same reques
 upstream model. Which dialects meet is decided here and nowhere else.
 """
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from secrets import token_bytes
 from typing import Protocol
+from zlib import crc32
 
 import orjson
 
@@ -20,6 +21,7 @@ from translator.core.errors import ClientError
 from translator.core.events import Event, MessageDelta, StopReason, Usage, UsageSource
 from translator.core.exchange import Exchange, Translated
 from translator.core.facts import ModelFacts
+from translator.core.openai_chat.adapt import Adaptation, adapt, lesson
 from translator.core.openai_chat.decoder import Decoder
 from translator.core.openai_chat.errors import read_error
 from translator.core.openai_chat.request import render_request
@@ -31,12 +33,17 @@ ID_LENGTH = 24
 
 def new_id(prefix: str) -> str:
     """Make an id like `msg_4sV…`, with 140 random bits."""
-    number = int.from_bytes(secrets.token_bytes(18))
+    number = int.from_bytes(token_bytes(18))
     letters = []
     for _ in range(ID_LENGTH):
         number, place = divmod(number, len(ID_ALPHABET))
         letters.append(ID_ALPHABET[place])
     return f"{prefix}_{''.join(letters)}"
+
+
+def kind_of(prompt: bytes) -> str:
+    """Return a short mark that is the same for the same prompt."""
+    return f"{crc32(prompt):x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +68,8 @@ class Prepared:
     exchange: Exchange
     #: Reads an answer that isn't 200: status, headers, body.
     read_error: Callable[[int, Mapping[str, str], bytes], ClientError]
+    #: Reads the text of a 400: what it teaches about the upstream model; None when nothing.
+    learn: Callable[[str], Adaptation | None] = lambda _: None
     #: What the request lost or what was mended in it, as short codes.
     notes: tuple[str, ...] = ()
 
@@ -75,8 +84,10 @@ class Call(Protocol):
     estimate: int
     max_tokens: int | None
     session_id: str | None
+    #: The same for the same prompt.
+    kind: str
 
-    def prepare(self, goal: Goal) -> Prepared:
+    def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
         """Write the request for one attempt.
 
         Raises:
@@ -102,6 +113,7 @@ class MessagesCall:
         self.estimate = estimate
         self.max_tokens = request.max_tokens
         self.session_id = session_id or request.session_id
+        self.kind = kind_of(orjson.dumps(request.messages[-1]))
         self._request_id = request_id
         self._headers = headers
 
@@ -111,10 +123,13 @@ class MessagesCall:
         end = MessageDelta(stop_reason=StopReason.MAX_TOKENS, usage=usage)
         return orjson.dumps(render_message([end], message_id=new_id("msg"), model=self.alias))
 
-    def prepare(self, goal: Goal) -> Prepared:
+    def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
         profile = profile_of(goal.upstream).for_model(goal.model_name)
         rendered = render_request(self.request, profile=profile, model=facts_of(goal))
+        body = adapt(rendered.body, lessons)
         message_id = new_id("msg")
+        secrets = (goal.credential.secret(),)
+        decoder = Decoder(rendered.answer, profile=profile, new_id=new_id, secrets=secrets)
         encoder = Encoder(
             message_id=message_id, model=self.alias, request_id=self._request_id, input_estimate=self.estimate
         )
@@ -125,9 +140,10 @@ class MessagesCall:
         return Prepared(
             url=f"{goal.upstream.base_url.rstrip('/')}/chat/completions",
             headers=_bearer(goal, profile),
-            body=orjson.dumps(rendered.body),
-            exchange=Translated(Decoder(rendered.answer, profile=profile, new_id=new_id), encoder, render_whole),
-            read_error=partial(read_error, requested_model=self.alias),
+            body=orjson.dumps(body),
+            exchange=Translated(decoder, encoder, render_whole),
+            read_error=partial(read_error, requested_model=self.alias, secrets=secrets),
+            learn=partial(lesson, body=body),
             notes=rendered.notes,
         )
 
@@ -159,7 +175,7 @@ def facts_of(goal: Goal) -> ModelFacts:
 
 def profile_of(upstream: UpstreamEntry) -> Profile:
     """Return the upstream's profile with its own overrides."""
-    return _profile(upstream.profile, orjson.dumps(dict(upstream.profile_overrides)))
+    return _profile(upstream.profile or "plain", orjson.dumps(dict(upstream.profile_overrides)))
 
 
 @lru_cache(maxsize=256)

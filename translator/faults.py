@@ -13,8 +13,8 @@ def judge_fault(fault: UpstreamFault) -> tuple[State, Kind, ClientError]:
         case UpstreamTimedOut():
             return State.TIMEOUT, Kind.TIMEOUT, timeout_error(fault.after_s)
         case UpstreamBroke():
-            return State.TRUNCATED, Kind.NETWORK, connection_error("broke")
+            return State.TRUNCATED, Kind.NETWORK, connection_error("reset")
         case UpstreamRefused():
-            return State.REFUSED, Kind.REFUSED, connection_error("refused")
+            return State.REFUSED, Kind.NETWORK, connection_error("refused_address")
         case _:
-            return State.UPSTREAM_ERROR, Kind.NETWORK, connection_error("unreachable")
+            return State.UPSTREAM_ERROR, Kind.NETWORK, connection_error("connect")

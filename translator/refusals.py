@@ -2,8 +2,7 @@
 
 from math import ceil
 
-from keys.dispatch import Refusal
-
+from keys.pool.failover import Reason, Refusal
 from translator.core.errors import NO_RETRY, ClientError, ErrorType
 from usage.ledger import OverBudget, RateLimited
 
@@ -67,6 +66,22 @@ def rate_limited(limit: RateLimited) -> ClientError:
     )
 
 
-def refused(refusal: Refusal, last: ClientError | None) -> ClientError:
-    """Say that no credential can serve now: the last upstream's own words, with the time to come again."""
-    raise NotImplementedError
+#: The pool's reasons in words; the error's type follows from the status.
+POOL_WORDS = {
+    Reason.SATURATED: (ErrorType.OVERLOADED, "Overloaded: every upstream credential is resting or full"),
+    Reason.RATE_LIMITED: (ErrorType.RATE_LIMIT, "every upstream credential is rate limited"),
+    Reason.NO_CREDENTIAL: (ErrorType.API, "no upstream credential can serve this model; an administrator must look"),
+}
+#: Clients refuse to wait longer than a minute.
+RETRY_AFTER_MAX_S = 60
+
+
+def refused(refusal: Refusal) -> ClientError:
+    """Say that no credential can serve now, and when it is worth coming back."""
+    type_, message = POOL_WORDS[refusal.reason]
+    headers = {}
+    if refusal.retry_after_s is not None:
+        headers["retry-after"] = str(min(max(1, ceil(refusal.retry_after_s)), RETRY_AFTER_MAX_S))
+    elif refusal.reason is Reason.NO_CREDENTIAL:
+        headers.update(NO_RETRY)
+    return ClientError(status=refusal.status, type=type_, message=message, headers=headers)

@@ -7,22 +7,27 @@ which. Each attempt is a `Run` (`translator.run`): recorded before the first byt
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from keys.dispatch import Attempt, Dispatcher, Refusal
-
 from keys.directory import Directory
+from keys.dispatch import Attempt, Dispatcher
 from keys.entries import RouteEntry
+from keys.pool.failover import Refusal
 from keys.secrets import parse_key_ring
 from translator import refusals
 from translator.calls import Call
 from translator.core.errors import ClientError
+from translator.core.openai_chat.adapt import Adaptation
 from translator.run import Begun, Caller, Failure, Run, Services, Whole
 from translator.stream import Stream
 from translator.upstream import UpstreamClient
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
+
+#: So many lessons are kept for one upstream model.
+LESSONS_MAX = 8
 
 
 class CallFailed(Exception):
@@ -62,6 +67,8 @@ class Gateway:
         self.is_draining = False
         self._services = Services(dispatcher=self.dispatcher, ledger=self.ledger, upstream=self.upstream)
         self._streams: set[Stream] = set()
+        #: What refusals taught, by upstream and its model.
+        self._lessons: dict[tuple[int, str], tuple[Adaptation, ...]] = {}
 
     async def start(self) -> None:
         await self.directory.start()
@@ -136,14 +143,15 @@ class Gateway:
             raise CallFailed(refusals.rate_limited(exc)) from exc
 
     async def _try_each(self, call: Call, caller: Caller, route: RouteEntry) -> Whole | Stream:
-        attempts = self.dispatcher.attempts(route, session_id=call.session_id, estimate_tokens=call.estimate)
+        attempts = self.dispatcher.attempts(
+            route, session_id=call.session_id or "", estimate_tokens=call.estimate, kind=call.kind
+        )
+        numbers = count(1)
         failure: Failure | None = None
-        number = 0
         try:
             attempt = next(attempts)
             while True:
-                number += 1
-                reply = await self._try(call, caller, attempt, number)
+                reply = await self._try(call, caller, attempt, numbers)
                 if not isinstance(reply, Failure):
                     return reply
                 failure = reply
@@ -153,12 +161,19 @@ class Gateway:
         finally:
             attempts.close()
 
-    async def _try(self, call: Call, caller: Caller, attempt: Attempt, number: int) -> Whole | Stream | Failure:
-        run = Run(self._services, call, caller, attempt, number)
-        try:
-            reply = await run.start()
-        except LedgerUnavailable as exc:
-            raise CallFailed(refusals.NO_LEDGER) from exc
+    async def _try(
+        self, call: Call, caller: Caller, attempt: Attempt, numbers: Iterator[int]
+    ) -> Whole | Stream | Failure:
+        """Make one attempt; once more if the upstream refused a key of the body that can be left out."""
+        place = (attempt.upstream.id, attempt.model_name)
+        run = Run(self._services, call, caller, attempt, next(numbers), self._lessons.get(place, ()))
+        reply = await _started(run)
+        if isinstance(reply, Failure) and (lesson := run.lesson_of(reply)):
+            known = self._lessons.get(place, ())
+            if lesson not in known:
+                self._lessons[place] = (*known, lesson)[-LESSONS_MAX:]
+            run = Run(self._services, call, caller, attempt, next(numbers), self._lessons[place])
+            reply = await _started(run)
         return Stream(run, reply.first) if isinstance(reply, Begun) else reply
 
     def _watch(self, stream: Stream, admission: Admission) -> None:
@@ -171,9 +186,16 @@ class Gateway:
         stream.when_closed = closed
 
 
+async def _started(run: Run) -> Whole | Begun | Failure:
+    try:
+        return await run.start()
+    except LedgerUnavailable as exc:
+        raise CallFailed(refusals.NO_LEDGER) from exc
+
+
 def _why(failure: Failure | None, refusal: Refusal | None) -> ClientError:
     """Return what the client is told: the pool's word if it has one, else the last upstream's."""
     if refusal is not None:
-        return refusals.refused(refusal, failure.error if failure else None)
+        return refusals.refused(refusal)
     assert failure is not None  # noqa: S101  (attempts end without a refusal only after one)
     return failure.error

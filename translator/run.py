@@ -9,11 +9,11 @@ import asyncio
 from dataclasses import dataclass
 
 from keys.dispatch import Attempt, Claim, Dispatcher
-
 from keys.entries import TokenEntry, UpstreamEntry
 from keys.pool.facts import Kind, Outcome
 from translator.calls import Call, Goal, Prepared
 from translator.core.errors import ClientError
+from translator.core.openai_chat.adapt import Adaptation
 from translator.faults import judge_fault
 from translator.upstream import (
     MAX_ERROR_BYTES,
@@ -37,6 +37,8 @@ EARLY_HEADERS_S = 15.0
 ENDING_S = 3.0
 #: How long to look for the end of the body after the answer's end, so that the connection can serve again.
 LINGER_S = 0.05
+#: Content types of an answer that isn't the stream that was asked for.
+NOT_A_STREAM = ("json", "html")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +86,21 @@ class Begun:
 class Run:
     """One attempt of a call; see the module."""
 
-    def __init__(self, services: Services, call: Call, caller: Caller, attempt: Attempt, number: int) -> None:
+    def __init__(
+        self,
+        services: Services,
+        call: Call,
+        caller: Caller,
+        attempt: Attempt,
+        number: int,
+        lessons: tuple[Adaptation, ...] = (),
+    ) -> None:
         self._services = services
         self._call = call
         self._caller = caller
         self._attempt = attempt
         self._number = number
+        self._lessons = lessons
         self._clocks = clocks_of(attempt.upstream)
         self._loop = asyncio.get_running_loop()
         self._record_id = new_record_id()
@@ -110,7 +121,7 @@ class Run:
             LedgerUnavailable: The attempt can't be recorded, so it isn't made.
             InvalidRequest: The request can't be said to this upstream; the client's fault.
         """
-        self.prepared = self._call.prepare(goal_of(self._attempt))
+        self.prepared = self._call.prepare(goal_of(self._attempt), self._lessons)
         self._claim = self._services.dispatcher.claim(self._attempt)
         try:
             await self._services.ledger.open(self._open_record())
@@ -135,20 +146,26 @@ class Run:
         )
         if answer.status != 200:
             body = await self._read_all(MAX_ERROR_BYTES)
-            error = prepared.read_error(answer.status, answer.headers, body)
-            return await self._refused(error, status=answer.status, text=body[:2000].decode("utf-8", "replace"))
+            told = prepared.read_error(answer.status, answer.headers, body)
+            return await self._refused(told, status=answer.status, text=body[:2000].decode("utf-8", "replace"))
         if not self._call.stream:
             return await self._whole()
         first = await self._first_bytes()
-        if error := prepared.exchange.error:
+        if (error := prepared.exchange.error) is not None:
             return await self._refused(error, status=error.status, text=error.message)
         return Begun(first=first)
+
+    def lesson_of(self, failure: Failure) -> Adaptation | None:
+        """Return what the upstream's refusal teaches about its model; None when a second try would be no use."""
+        if failure.outcome.status != 400:
+            return None
+        return self.prepared.learn(failure.outcome.error_text)
 
     async def _whole(self) -> Whole | Failure:
         body = await self._read_all(MAX_WHOLE_BYTES)
         self._first_delta_at = self._loop.time()
         shown = self.prepared.exchange.whole(body)
-        if error := self.prepared.exchange.error:
+        if (error := self.prepared.exchange.error) is not None:
             return await self._refused(error, status=error.status, text=error.message)
         await self.succeed()
         return Whole(body=shown)
@@ -163,10 +180,16 @@ class Run:
 
     async def _first_bytes(self) -> bytes:
         """Read until the client can be shown something, or the upstream has kept silent for long."""
+        exchange = self.prepared.exchange
+        assert self._answer is not None  # noqa: S101
+        if any(word in self._answer.headers.get("content-type", "") for word in NOT_A_STREAM):
+            return exchange.feed_body(await self._read_all(MAX_WHOLE_BYTES))
         patience = self._loop.time() + EARLY_HEADERS_S
         while not (shown := await self.read(until=patience)):
-            if self._loop.time() >= patience or self.prepared.exchange.is_complete:
+            if exchange.is_complete:
                 break
+            if self._loop.time() >= patience:
+                return exchange.start()
         return shown
 
     async def read(self, *, until: float) -> bytes:
@@ -184,7 +207,7 @@ class Run:
         try:
             chunk = await self._answer.read(until=min(until, give_up))
         except TimeoutError:
-            if exchange.is_ending:
+            if exchange.is_finishing:
                 return exchange.finish()
             if self._loop.time() >= give_up:
                 raise UpstreamTimedOut(clock, after_s) from None
@@ -197,11 +220,12 @@ class Run:
         shown = exchange.feed(chunk)
         if self._first_delta_at is None and exchange.has_output:
             self._first_delta_at = self._heard_at
+            self._claim.answered()
         return shown
 
     def _give_up(self) -> tuple[float, str, float]:
         """Return when to stop waiting for the next bytes, which clock that is, and its length."""
-        if self.prepared.exchange.is_ending:
+        if self.prepared.exchange.is_finishing:
             return self._heard_at + ENDING_S, "no end", ENDING_S
         total = (self._sent_at + self._clocks.total_s, "no end", self._clocks.total_s)
         if self._first_delta_at is None:
@@ -241,13 +265,16 @@ class Run:
 
     async def break_off(self, error: ClientError, state: State) -> None:
         """Settle a stream that the upstream, or we ourselves, ended in the middle."""
-        outcome = Outcome(kind=Kind.HTTP_ERROR, status=error.status, error_text=error.message)
+        kind = (
+            Kind.TIMEOUT if state is State.TIMEOUT else Kind.TRUNCATED if state is State.TRUNCATED else Kind.BAD_ANSWER
+        )
+        outcome = Outcome(kind=kind, status=error.status, error_text=error.message, tokens=self._tokens(), is_sent=True)
         self._settle(state, outcome, error=error, status=200)
         await self._close()
 
     async def leave(self) -> None:
         """Settle an attempt whose client is gone; nothing happens when it has settled."""
-        self._settle(State.CLIENT_GONE, Outcome(kind=Kind.CLIENT_GONE))
+        self._settle(State.CLIENT_GONE, Outcome(kind=Kind.CLIENT_GONE, tokens=self._tokens()))
         await self._close()
 
     def _settle(

@@ -42,7 +42,7 @@ class Exchange(Protocol):
         """Whether the client has been told the end, good or bad."""
 
     @property
-    def is_ending(self) -> bool:
+    def is_finishing(self) -> bool:
         """Whether the upstream said its last word and only formalities may follow."""
 
     def feed(self, chunk: bytes) -> bytes:
@@ -53,6 +53,12 @@ class Exchange(Protocol):
 
     def fail(self, error: ClientError) -> bytes:
         """End the client's stream with `error`; nothing where the end has been told."""
+
+    def start(self) -> bytes:
+        """Return the beginning of the client's stream if it has heard nothing yet: the upstream is slow."""
+
+    def feed_body(self, body: bytes) -> bytes:
+        """Take a whole answer where a stream was asked for; return the client's stream."""
 
     def whole(self, body: bytes) -> bytes:
         """Take a whole answer; return the client's. Meaningless when `error` is set afterwards."""
@@ -68,9 +74,11 @@ class EventDecoder(Protocol):
     @property
     def has_output(self) -> bool: ...
     @property
-    def is_ending(self) -> bool: ...
+    def is_finishing(self) -> bool: ...
+    def start(self) -> list[Event]: ...
     def feed(self, chunk: bytes) -> list[Event]: ...
     def finish(self) -> list[Event]: ...
+    def fail(self, error: ClientError) -> list[Event]: ...
     def feed_whole(self, body: bytes) -> list[Event]: ...
 
 
@@ -111,8 +119,8 @@ class Translated:
         return self._decoder.has_output
 
     @property
-    def is_ending(self) -> bool:
-        return self._decoder.is_ending
+    def is_finishing(self) -> bool:
+        return self._decoder.is_finishing
 
     def feed(self, chunk: bytes) -> bytes:
         return self._write(self._decoder.feed(chunk))
@@ -121,7 +129,13 @@ class Translated:
         return b"" if self.is_complete else self._write(self._decoder.finish())
 
     def fail(self, error: ClientError) -> bytes:
-        return b"" if self.is_complete else self._write([StreamFailed(error=error)])
+        return b"" if self.is_complete else self._write(self._decoder.fail(error))
+
+    def start(self) -> bytes:
+        return self._write(self._decoder.start())
+
+    def feed_body(self, body: bytes) -> bytes:
+        return self._write(self._decoder.feed_whole(body))
 
     def whole(self, body: bytes) -> bytes:
         events = self._decoder.feed_whole(body)
