@@ -196,7 +196,9 @@ class Route(models.Model):
         ordering = ["alias"]
         constraints = [
             models.CheckConstraint(
-                name="keys_route_star_is_last", condition=Q(alias__regex=r"^[^*[:space:]]*[*]?$") & ~Q(alias="")
+                name="keys_route_star_is_last",
+                condition=Q(alias__regex=r"^[^*[:space:]]*[*]?$") & ~Q(alias=""),
+                violation_error_message="An alias is a name, a pattern such as claude-*, or * for every name.",
             ),
         ]
 
