@@ -110,3 +110,10 @@ def test_all_that_was_learnt_is_applied_to_a_copy():
     assert BODY.keys() - adapted.keys() == {"max_tokens", "top_k"}
     assert BODY["max_tokens"] == 32000
     assert adapt(adapted, learnt) == adapted
+
+
+def test_a_limit_that_is_no_number_is_left_to_the_upstream():
+    body = {"max_tokens": "many"}
+
+    assert lesson("supports at most 16384 completion tokens", body) is None
+    assert adapt(body, [Adaptation(key="max_tokens", at_most=5)]) == body

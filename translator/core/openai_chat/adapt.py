@@ -89,7 +89,7 @@ def lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
 
 def _limit_lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
     found = AT_MOST.search(refusal)
-    key = next((key for key in LIMIT_KEYS if key in body), None)
+    key = next((key for key in LIMIT_KEYS if isinstance(body.get(key), int)), None)
     if not found or not key:
         return None
     at_most = int(next(filter(None, found.groups())))
@@ -102,10 +102,9 @@ def adapt(body: Mapping[str, Any], adaptations: Iterable[Adaptation]) -> dict[st
     for adaptation in adaptations:
         if adaptation.key not in changed:
             continue
-        if adaptation.at_most is not None:
-            changed[adaptation.key] = min(changed[adaptation.key], adaptation.at_most)
-            continue
         value = changed.pop(adaptation.key)
-        if adaptation.rename:
+        if adaptation.at_most is not None:
+            changed[adaptation.key] = min(value, adaptation.at_most) if isinstance(value, int) else value
+        elif adaptation.rename:
             changed[adaptation.rename] = value
     return changed

@@ -9,7 +9,7 @@ Source: `openai` 3.57.0 `types/chat/completion_create_params.py` and the upstrea
 from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, assert_never
 
 import orjson
 
@@ -154,6 +154,8 @@ def _response_format(request: MessagesRequest, profile: Profile) -> tuple[dict[s
             return {"response_format": {"type": "json_object"}}, ASK_FOR_JSON + orjson.dumps(schema).decode()
         case "text":
             return {}, ASK_FOR_JSON + orjson.dumps(schema).decode()
+        case _:
+            assert_never(profile.response_format)
 
 
 def _identity(request: MessagesRequest, profile: Profile) -> dict[str, str]:

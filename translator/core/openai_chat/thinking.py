@@ -10,7 +10,7 @@ Source: the upstreams' pages on reasoning (vLLM, DeepSeek, OpenRouter, Ollama; r
 from base64 import urlsafe_b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import orjson
 
@@ -40,6 +40,8 @@ def reasoning_keys(thinking: Thinking, *, profile: Profile, model: ModelFacts) -
             return _openrouter_keys(thinking, profile)
         case "template_kwargs":
             return _template_keys(thinking, profile) | _effort_keys(thinking, profile)
+        case _:
+            assert_never(profile.reasoning_request)
 
 
 def _effort_keys(thinking: Thinking, profile: Profile) -> dict[str, Any]:

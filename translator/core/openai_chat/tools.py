@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, assert_never
 
 import orjson
 
@@ -195,6 +195,8 @@ def _forced(name: str, profile: Profile) -> dict[str, Any]:
             return {"tool_choice": "required"}
         case "ask":
             return {}
+        case _:
+            assert_never(profile.tool_choice_tool)
 
 
 def _ask_for(name: str, profile: Profile) -> str:
