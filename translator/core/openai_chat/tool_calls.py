@@ -100,7 +100,7 @@ class ToolCalls:
         self._answer = answer
         self._new_id = new_id
         self._slots: list[Slot] = []
-        self._by_index: dict[int, Slot] = {}
+        self._by_index: dict[int, Slot | None] = {}
         self._by_id: dict[str, Slot] = {}
         self._active = 0
         self._used_ids = set(answer.history_tool_ids)
@@ -134,26 +134,31 @@ class ToolCalls:
 
     def _take(self, entry: dict[str, Any]) -> None:
         name, arguments = _name_and_arguments(entry)
-        slot = self._slot_for(entry, name, arguments)
+        id_ = entry.get("id")
+        id_ = id_ if isinstance(id_, str) else ""
+        slot = self._slot_for(entry.get("index"), id_, name, arguments)
         if slot is None:
             return
-        if name and not slot.is_started and not slot.has_arguments:
+        if id_ and not slot.id:
+            slot.id = id_
+            self._by_id.setdefault(id_, slot)
+        if name and not slot.is_started and not (slot.name and slot.has_arguments):
             slot.name = self._joined_name(slot.name, name)
         if arguments:
             self.characters += len(arguments)
             slot.add_arguments(arguments)
 
-    def _slot_for(self, entry: dict[str, Any], name: str, arguments: str) -> Slot | None:
-        index, id_ = entry.get("index"), entry.get("id")
-        id_ = id_ if isinstance(id_, str) else ""
+    def _slot_for(self, index: Any, id_: str, name: str, arguments: str) -> Slot | None:
+        """Return the slot that an entry belongs to; None when there are too many."""
         if self.is_whole:
             return self._new_slot(id_)
         if isinstance(index, int):
-            return self._slot_by_index(index, id_, name)
+            slot = self._by_index[index] = self._slot_by_index(index, id_, name)
+            return slot
         if id_ in self._by_id:
             return self._by_id[id_]
         last = self._slots[-1] if self._slots else None
-        if last is None or (id_ and name):
+        if last is None or (id_ and name and (last.id or last.name)):
             return self._new_slot(id_)
         if id_ or not name:
             return last
@@ -161,17 +166,13 @@ class ToolCalls:
 
     def _slot_by_index(self, index: int, id_: str, name: str) -> Slot | None:
         slot = self._by_index.get(index)
+        known = self._by_id.get(id_)
         if slot is None:
-            # The same id under a new index is the same call; with a name it is a call that took another's id.
-            slot = self._new_slot(id_) if name else self._by_id.get(id_) or self._new_slot(id_)
-        elif id_ and name and slot.id and slot.id != id_:
-            slot = self._by_id.get(id_) or self._new_slot(id_)
-        elif id_ and not slot.id:
-            slot.id = id_
-            self._by_id.setdefault(id_, slot)
-        if slot is not None:
-            self._by_index[index] = slot
-        return slot
+            # A known id under a new index is the same call; with a name it is a call that took another's id.
+            return known if known and not name else self._new_slot(id_)
+        if known is not None:
+            return known
+        return self._new_slot(id_) if id_ and name and slot.id else slot
 
     def _new_slot(self, id_: str) -> Slot | None:
         if len(self._slots) >= MAX_CALLS:
