@@ -237,10 +237,12 @@ async def _end(scene: Scene) -> str:
             wire.close()
         case _:
             await wire.end_chunks()
-    if fault is None or fault is Fault.PINGS:
-        scene.attempt.finished = True
-        return "done"
-    return str(fault.value)
+    if fault is not None and fault is not Fault.PINGS:
+        return str(fault.value)
+    if scene.script.nodone and scene.script.nofinish:
+        return Fault.EOF.value
+    scene.attempt.finished = True
+    return "done"
 
 
 async def _hold(wire: Wire) -> str:
