@@ -33,8 +33,8 @@ class Profile:
     sampling_with_reasoning: bool = True
     #: Most stop sequences to send; the gateway cuts at the others itself. Null sends all.
     stop_max: int | None = 4
-    #: Key in which thinking of earlier turns is sent back; `none` leaves it out.
-    reasoning_in: Literal["none", "reasoning_content", "reasoning", "reasoning_details"] = "none"
+    #: Key in which thinking of earlier turns is sent back; `none` leaves it out. Responses upstreams take items, always.
+    reasoning_in: Literal["none", "reasoning_content", "reasoning", "reasoning_details", "reasoning_items"] = "none"
     #: Send the key of `reasoning_in` empty on turns with tool calls and no thinking.
     reasoning_in_empty: bool = False
     #: How thinking is asked for.

@@ -81,7 +81,7 @@ TOOLS = st.lists(
     st.fixed_dictionaries({"name": NAMES}, optional={"input_schema": OBJECTS, "input_examples": JSON, "strict": JSON})
     | st.fixed_dictionaries({"type": st.sampled_from(["bash_20250124", "web_search_20250305", "later"])}),
     max_size=3,
-    unique_by=lambda tool: tool.get("name", ""),
+    unique_by=lambda tool: str(tool.get("name")),
 )
 BODIES = st.fixed_dictionaries(
     {"model": st.just("m"), "max_tokens": st.integers(0, 9), "messages": MESSAGES},

@@ -96,10 +96,9 @@ def replayed_thinking(
         return {}
     known = [(block, signed_state(block.get("signature") or "") or {}) for block in blocks]
     text = "".join(block.get("thinking") or _hidden_text(state) for block, state in known)
-    if profile.reasoning_in == "reasoning_details":
-        if details := [detail for _, state in known for detail in _details(state)]:
-            return {"reasoning_details": details}
-        return {"reasoning": text} if text else {}
+    if profile.reasoning_in in ("reasoning_details", "reasoning_items"):
+        kept = [detail for _, state in known for detail in _kept(state, profile.reasoning_in)]
+        return {profile.reasoning_in: kept} if kept else _as_text(text, profile)
     if text or (profile.reasoning_in_empty and has_calls and not is_off):
         return {profile.reasoning_in: text}
     return {}
@@ -111,9 +110,14 @@ def _hidden_text(state: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _details(state: Mapping[str, Any]) -> list[Any]:
-    details = state.get("reasoning_details")
-    return details if isinstance(details, list) else []
+def _kept(state: Mapping[str, Any], key: str) -> list[Any]:
+    """What an upstream gave to be handed back unchanged."""
+    kept = state.get(key)
+    return kept if isinstance(kept, list) else []
+
+
+def _as_text(text: str, profile: Profile) -> dict[str, Any]:
+    return {"reasoning": text} if text and profile.reasoning_in == "reasoning_details" else {}
 
 
 def signed_state(signature: str) -> dict[str, Any] | None:
