@@ -22,7 +22,7 @@ from keys.pool.facts import Kind, Outcome
 from keys.pool.failover import Reason, Refusal, failover
 from keys.pool.health import READY, Health
 from keys.pool.trial import Trial
-from keys.pool.verdicts import Cause, State, judge
+from keys.pool.verdicts import SHAREABLE, Cause, State, judge
 
 __all__ = ["Attempt", "Claim", "Dispatcher", "Kind", "Outcome", "Reason", "Refusal"]
 
@@ -187,11 +187,11 @@ class Dispatcher:
         self._mirror.known.load(credential_id).release(_correction(attempt, outcome), now=now)
         self._end_probes(attempt)
         verdict = judge(outcome, now=now)
-        if verdict.cause not in (Cause.CLIENT_FAULT, Cause.CLIENT_GONE):
-            is_ok = verdict.cause is Cause.OK
+        is_ok = verdict.cause is Cause.OK
+        if is_ok or verdict.cause in SHAREABLE:
             record = self._mirror.known.records.setdefault((credential_id, model), Record())
             record.note(is_ok=is_ok, ttft_ms=outcome.ttft_ms if is_ok else None)
-        if verdict.cause is Cause.OK:
+        if is_ok:
             self.restore(attempt, sent_at)
             if verdict.announced.exhausted_for_s:
                 self._conclusions.exhaust(credential_id, verdict.announced.exhausted_for_s)

@@ -23,11 +23,11 @@ PRIORITY_STEP = 1000.0
 #: What a limit that is used up to the brim weighs.
 LIMIT_WEIGHT = 4.0
 #: A send in the last minute, where no limit says how many are many.
-SEND_WEIGHT = 0.01
-#: A failure since the last success; beyond five the credential rests anyway.
+SEND_WEIGHT = 0.02
+#: A failure since the last success, for so many seconds: then it is time to see whether it was a chance.
 FAILURE_WEIGHT = 2.0
-FAILURES_MAX = 5
-#: The best record with a model is worth this much.
+FAILURE_MEMORY_S = 10.0
+#: The worst record with a model weighs this much, the best nothing.
 RECORD_WEIGHT = 0.75
 #: A session stays where its prompt cache is warm until waiting there is worth this many more open attempts.
 AFFINITY_WORTH = 3.0
@@ -44,10 +44,10 @@ HealthKey = tuple[int, str]
 
 @dataclass(slots=True)
 class Record:
-    """How a credential did with one model lately."""
+    """How a credential did with one model lately; the benefit of the doubt goes to one without a record."""
 
-    success: float = 0.5
-    ttft_s: float = SLOW_TTFT_S / 2
+    success: float = 1.0
+    ttft_s: float = 0.0
 
     def note(self, *, is_ok: bool, ttft_ms: int | None) -> None:
         self.success += RECORD_RATE * (is_ok - self.success)
@@ -125,7 +125,7 @@ class Board:
         entry = self.credentials[place]
         reason = self._obstacle(entry, now, tokens=0)
         was_out = self._base[place] == inf
-        self._base[place] = inf if reason else sum(base_terms(entry, self._shared).values())
+        self._base[place] = inf if reason else sum(base_terms(entry, self._shared, now).values())
         if was_out != bool(reason):
             self._passed.clear()
         if not self._shared.load(entry.id).is_idle:
@@ -223,7 +223,7 @@ class Board:
     def _extra_of(self, entry: CredentialEntry, model: str, now: float) -> float:
         if self._model_obstacle(entry, model, now):
             return inf
-        return sum(model_terms(entry, model, self._shared).values())
+        return sum(model_terms(entry, model, self._shared, now).values())
 
     def _wake(self, now: float) -> None:
         while self._wakes and self._wakes[0][0] <= now:
@@ -248,17 +248,22 @@ class Board:
 
     def _rest(self, credential_id: int, model: str, now: float) -> str:
         health = self._shared.healths.get((credential_id, model))
-        if health is None or health.state is State.READY:
+        if health is None:
+            return ""
+        if health.state is State.READY:
+            if health.failures and health.last_failure_at is not None:
+                self._await((health.last_failure_at + FAILURE_MEMORY_S, credential_id, model), now)
             return ""
         if health.is_resting(now):
-            self._await((health.until or now, credential_id, model))
+            self._await((health.until or now, credential_id, model), now)
             return health.state.value
         if health.needs_probe(now) and (credential_id, model) in self._shared.probes:
             return "on trial"
         return ""
 
-    def _await(self, wake: tuple[float, int, str]) -> None:
-        if wake not in self._awaited:
+    def _await(self, wake: tuple[float, int, str], now: float) -> None:
+        """Have the score computed anew at that time."""
+        if wake[0] > now and wake not in self._awaited:
             self._awaited.add(wake)
             heappush(self._wakes, wake)
 
@@ -267,7 +272,10 @@ class Board:
             return ""
         load = self._shared.load(entry.id)
         load.expire(now)
-        return "" if load.has_room(entry, tokens) else "full"
+        if load.has_room(entry, tokens):
+            return ""
+        self._await((load.frees_at(now), entry.id, ""), now)
+        return "full"
 
     def _is_probe(self, entry: CredentialEntry, model: str, now: float) -> bool:
         return any(self._shared.health(entry.id, name).needs_probe(now) for name in ("", model))
@@ -291,7 +299,7 @@ class Board:
     def _decision(self, model: str, scores: list[float], place: int, why: str, now: float) -> dict[str, Any]:
         entry = self.credentials[place]
         closest = nsmallest(RUNNERS_UP, zip(scores, range(len(scores)), strict=True))
-        terms = base_terms(entry, self._shared) | model_terms(entry, model, self._shared)
+        terms = base_terms(entry, self._shared, now) | model_terms(entry, model, self._shared, now)
         return {
             "chosen": entry.id,
             "why": why,
@@ -314,27 +322,32 @@ class Board:
         return {"pool": len(self.credentials), "passed_over": known}
 
 
-def base_terms(entry: CredentialEntry, shared: Shared) -> dict[str, float]:
+def base_terms(entry: CredentialEntry, shared: Shared, now: float) -> dict[str, float]:
     """Return the parts of a credential's score that hold for every model."""
     load = shared.load(entry.id)
-    failures = shared.health(entry.id).failures
     return {
         "in_flight": (load.in_flight + load.others_in_flight) / entry.weight,
         "sends": _used(load.sends + load.others_sends, entry.rpm, entry.weight),
         "tokens": LIMIT_WEIGHT * max(0, load.tokens + load.others_tokens) / entry.tpm if entry.tpm else 0.0,
-        "failures": FAILURE_WEIGHT * min(failures, FAILURES_MAX),
+        "failures": _failing(shared.health(entry.id), now),
         "priority": PRIORITY_STEP * entry.priority,
     }
 
 
-def model_terms(entry: CredentialEntry, model: str, shared: Shared) -> dict[str, float]:
-    """Return the parts that a model adds: its own failures, and its record (which counts in favour)."""
-    failures = shared.health(entry.id, model).failures
+def model_terms(entry: CredentialEntry, model: str, shared: Shared, now: float) -> dict[str, float]:
+    """Return the parts that a model adds: its own failures, and its record."""
     record = shared.records.get((entry.id, model))
     return {
-        "model_failures": FAILURE_WEIGHT * min(failures, FAILURES_MAX),
-        "record": -RECORD_WEIGHT * (record.score() if record else Record().score()),
+        "model_failures": _failing(shared.health(entry.id, model), now),
+        "record": RECORD_WEIGHT * (1 - record.score()) if record else 0.0,
     }
+
+
+def _failing(health: Health, now: float) -> float:
+    """Weigh failures that led to no rest; who rested as it should begins anew."""
+    if health.state is not State.READY or health.last_failure_at is None:
+        return 0.0
+    return FAILURE_WEIGHT * health.failures if now < health.last_failure_at + FAILURE_MEMORY_S else 0.0
 
 
 def _used(sends: int, rpm: int | None, weight: int) -> float:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
@@ -63,24 +64,28 @@ EPOCH_S = 1_000_000_000
 EPOCH_MS = 1_000_000_000_000
 
 
+#: What is left of an allowance, and when it is full again.
+ALLOWANCES = (
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("x-ratelimit-remaining", "x-ratelimit-reset"),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+)
+
+
 def read_announced(headers: Mapping[str, str], *, now: float) -> Announced:
-    """Read `Retry-After` (seconds or a date), `retry-after-ms`, and the two `x-ratelimit-*` pairs.
+    """Read `Retry-After` (seconds or a date), `retry-after-ms`, and the allowances.
 
     Sources: RFC 9110 10.2.3; https://platform.openai.com/docs/guides/rate-limits (2026-11);
     https://docs.anthropic.com/en/api/rate-limits (2026-11).
     """
     exhausted = [
-        reset
-        for what in ("requests", "tokens")
-        for prefix in ("x-ratelimit", "anthropic-ratelimit")
-        for names in ((f"{prefix}-remaining-{what}", f"{prefix}-reset-{what}"), _anthropic_names(what))
-        if headers.get(names[0], "").strip() == "0" and (reset := _seconds(headers.get(names[1], ""), now)) is not None
+        seconds
+        for left, reset in ALLOWANCES
+        if headers.get(left, "").strip() == "0" and (seconds := _seconds(headers.get(reset, ""), now)) is not None
     ]
     return Announced(retry_after_s=_retry_after_s(headers, now), exhausted_for_s=max(exhausted, default=None))
-
-
-def _anthropic_names(what: str) -> tuple[str, str]:
-    return f"anthropic-ratelimit-{what}-remaining", f"anthropic-ratelimit-{what}-reset"
 
 
 def _retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
@@ -110,7 +115,10 @@ def _from_number(number: float, now: float) -> float:
 
 
 def _from_date(text: str, now: float) -> float | None:
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
-    except (ValueError, TypeError, OverflowError):
-        return None
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            date = parse(text)
+        except (ValueError, TypeError, OverflowError):
+            continue
+        return None if date.tzinfo is None else max(0.0, date.timestamp() - now)
+    return None
