@@ -47,9 +47,7 @@ def point_at_demo(base_url: str | None) -> None:
     if base_url is None:
         Upstream.objects.filter(name=DEMO_NAME).update(enabled=False)
         return
-    upstream, _ = Upstream.objects.update_or_create(
-        name=DEMO_NAME, defaults={"base_url": base_url, "enabled": True}
-    )
+    upstream, _ = Upstream.objects.update_or_create(name=DEMO_NAME, defaults={"base_url": base_url, "enabled": True})
     # A new address takes an upstream's secrets away, so the credential gets its own again.
     add_secrets(upstream, [DEMO_KEY])
     if not Route.objects.filter(alias="*").exists():

@@ -7,7 +7,8 @@ are; its middleware, signals and HTML error pages are not.
 
 import asyncio
 import logging
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from enum import Enum
 from io import BytesIO
 from typing import Any
 
@@ -36,12 +37,21 @@ class Disconnected(Exception):
     """The client left."""
 
 
+class Patience(Enum):
+    """How much of a refused body is still read: bytes and seconds. A client that is cut off while it sends
+    sees a broken connection and not the error."""
+
+    STRANGER = (4 * 1024 * 1024, 1.0)
+    MEMBER = (256 * 1024 * 1024, 10.0)
+
+
 class Refused(Exception):
     """The request ends here."""
 
-    def __init__(self, error: ClientError) -> None:
+    def __init__(self, error: ClientError, patience: Patience = Patience.MEMBER) -> None:
         super().__init__(error.message)
         self.error = error
+        self.patience = patience
 
 
 def is_lean(path: str, method: str) -> bool:
@@ -51,16 +61,22 @@ def is_lean(path: str, method: str) -> bool:
 
 async def handle(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Serve one request of the API."""
-    answering = asyncio.current_task()
-    assert answering is not None  # noqa: S101  (a server runs us in a task)
     request_id = new_id("req")
     try:
-        response = await _respond(scope, receive, request_id)
+        request = await _read(scope, receive, request_id)
     except Disconnected:
         return
+    except Refused as exc:
+        await _refuse(api.error_response(scope["path"], exc.error, request_id), request_id, receive, send, exc.patience)
+        return
+    if request is None:
+        await _send(HttpResponse(), request_id, send)
+        return
+    answering = asyncio.current_task()
+    assert answering is not None  # noqa: S101  (a server runs us in a task)
     watching = asyncio.create_task(_cancel_when_gone(receive, answering))
     try:
-        await _send(response if isinstance(response, HttpResponseBase) else await response, request_id, send)
+        await _send(await _call(request), request_id, send)
     except asyncio.CancelledError:
         if not watching.done():
             raise
@@ -68,29 +84,35 @@ async def handle(scope: dict[str, Any], receive: Any, send: Any) -> None:
         watching.cancel()
 
 
-async def _respond(scope: dict[str, Any], receive: Any, request_id: str) -> Any:
-    """Check the request and read its body; return a response, or the view's coroutine that will give one."""
+async def _read(scope: dict[str, Any], receive: Any, request_id: str) -> Any:
+    """Return the request with its caller and body; None for a look whether we are there.
+
+    Raises:
+        Refused: It ends here, with this error.
+        Disconnected: The client left meanwhile.
+    """
     path = scope["path"]
     if path == "/":
-        return HttpResponse()
+        return None
+    gateway = await services.gateway()
+    request: Any = ASGIRequest(scope, BytesIO())
+    request.gateway, request.request_id = gateway, request_id
     try:
-        gateway = await services.gateway()
-        match = get_resolver().resolve(path)
-        request: Any = ASGIRequest(scope, BytesIO())
-        request.gateway, request.request_id = gateway, request_id
         if path.startswith(API_PREFIX):
             request.token = api.authenticate(request, gateway)
-        if request.META.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
-            raise Refused(refusals.ENCODED_BODY)
-        request._body = await _read_body(scope, receive)
-    except Resolver404:
-        return api.error_response(path, refusals.not_found(path), request_id)
-    except (api.Unauthorized, Refused) as exc:
-        return api.error_response(path, exc.error, request_id)
-    return _call(request, match)
+        request.resolver_match = get_resolver().resolve(path)
+    except api.Unauthorized as exc:
+        raise Refused(exc.error, patience=Patience.STRANGER) from exc
+    except Resolver404 as exc:
+        raise Refused(refusals.not_found(path)) from exc
+    if request.META.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
+        raise Refused(refusals.ENCODED_BODY)
+    request._body = await _read_body(scope, receive)
+    return request
 
 
-async def _call(request: Any, match: Any) -> HttpResponseBase:
+async def _call(request: Any) -> HttpResponseBase:
+    match = request.resolver_match
     try:
         response: HttpResponseBase = await match.func(request, *match.args, **match.kwargs)
     except Exception:
@@ -132,9 +154,7 @@ async def _cancel_when_gone(receive: Any, answering: asyncio.Task[Any]) -> None:
 
 
 async def _send(response: HttpResponseBase, request_id: str, send: Any) -> None:
-    headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
-    headers.append((b"request-id", request_id.encode("ascii")))
-    start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
+    start = _start(response, request_id)
     if not isinstance(response, api.EventStream):
         await send(start)
         await send({"type": "http.response.body", "body": response.content})  # type: ignore[attr-defined]
@@ -144,6 +164,26 @@ async def _send(response: HttpResponseBase, request_id: str, send: Any) -> None:
         async for piece in pieces:
             await _push(send, {"type": "http.response.body", "body": piece, "more_body": True})
         await _push(send, {"type": "http.response.body", "body": b""})
+
+
+async def _refuse(response: HttpResponse, request_id: str, receive: Any, send: Any, patience: Patience) -> None:
+    """Answer at once, then let the client finish sending."""
+    await send(_start(response, request_id))
+    await send({"type": "http.response.body", "body": response.content, "more_body": True})
+    limit, within_s = patience.value
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            while limit > 0 and (message := await receive()).get("more_body"):
+                limit -= len(message["body"])
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _start(response: HttpResponseBase, request_id: str) -> dict[str, Any]:
+    headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+    headers.append((b"request-id", request_id.encode("ascii")))
+    if isinstance(response, HttpResponse):
+        headers.append((b"content-length", b"%d" % len(response.content)))
+    return {"type": "http.response.start", "status": response.status_code, "headers": headers}
 
 
 async def _push(send: Any, message: dict[str, Any]) -> None:

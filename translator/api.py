@@ -96,7 +96,7 @@ async def count_tokens(request: ApiRequest) -> HttpResponse:
 @api.get("/v1/models")
 async def list_models(request: ApiRequest) -> HttpResponse:
     """List the model aliases that this token may use, a page at a time."""
-    aliases = request.gateway.directory.aliases()
+    aliases = await models_page.known_aliases(request.gateway)
     return answer_json(models_page.render_list(aliases, request.token, request.GET))
 
 

@@ -11,12 +11,22 @@ from keys.directory import Directory
 from keys.entries import AliasEntry, TokenEntry
 from translator import refusals
 from translator.core.errors import InvalidRequest
-from translator.relay import CallFailed
+from translator.relay import CallFailed, Gateway
 
 LIMIT_DEFAULT = 20
 LIMIT_MAX = 1000
 #: Aliases have no date of release; clients sort by it, so it is the same for all.
 CREATED_AT = "2026-01-01T00:00:00Z"
+
+
+async def known_aliases(gateway: Gateway) -> list[AliasEntry]:
+    """Return the named aliases, and the models that upstreams list where a route takes every name through."""
+    named = [alias for alias in gateway.directory.aliases() if not alias.is_pattern]
+    known = {alias.name for alias in named}
+    listed = [name for name in await gateway.listed_models() if name not in known]
+    return named + [
+        AliasEntry(name=name, is_pattern=False, context_window=None, max_output_tokens=None) for name in listed
+    ]
 
 
 def render_list(aliases: Sequence[AliasEntry], token: TokenEntry, query: Mapping[str, str]) -> dict[str, Any]:
@@ -25,7 +35,7 @@ def render_list(aliases: Sequence[AliasEntry], token: TokenEntry, query: Mapping
     Raises:
         InvalidRequest: The limit or a cursor makes no sense.
     """
-    names = {alias.name: alias for alias in aliases if not alias.is_pattern and token.may_use(alias.name)}
+    names = {alias.name: alias for alias in aliases if token.may_use(alias.name)}
     ids = sorted(names)
     limit = _limit(query)
     start, end = 0, len(ids)

@@ -19,6 +19,7 @@ from keys.pool.failover import Refusal
 from keys.secrets import parse_key_ring
 from translator import refusals
 from translator.calls import Call
+from translator.catalogue import Catalogue
 from translator.core.errors import ClientError
 from translator.core.openai_chat.adapt import Adaptation
 from translator.run import Begun, Caller, Failure, Run, Services, Whole
@@ -26,6 +27,8 @@ from translator.stream import Stream
 from translator.upstream import UpstreamClient
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
 
+#: A name that only a route for every name takes; one that passes names through gives it back.
+ANY_NAME = "*"
 #: So many lessons are kept for one upstream model.
 LESSONS_MAX = 8
 
@@ -64,6 +67,7 @@ class Gateway:
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
         self.ledger = Ledger(conninfo, spool_dir, worker, redis_url)
         self.upstream = UpstreamClient(allowed=allowed_upstreams)
+        self.catalogue = Catalogue(self.upstream)
         self.is_draining = False
         self._services = Services(dispatcher=self.dispatcher, ledger=self.ledger, upstream=self.upstream)
         self._streams: set[Stream] = set()
@@ -125,6 +129,21 @@ class Gateway:
         else:
             admission.release()
         return reply
+
+    async def listed_models(self) -> tuple[str, ...]:
+        """Return the models of the upstreams behind a route that takes every name through."""
+        route = self.directory.resolve(ANY_NAME)
+        if route is None:
+            return ()
+        through = [target for target in route.targets if target.model_name == ANY_NAME]
+        usable = [
+            (target.upstream, credential)
+            for target in through
+            for credential in self.directory.credentials(target.upstream.id)[:1]
+            if not credential.defect
+        ]
+        lists = await asyncio.gather(*(self.catalogue.models(*pair) for pair in usable))
+        return tuple(dict.fromkeys(name for names in lists for name in names))
 
     def _route(self, call: Call, caller: Caller) -> RouteEntry:
         route = self.directory.resolve(call.alias)

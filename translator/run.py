@@ -179,17 +179,21 @@ class Run:
             raise UpstreamTimedOut(msg, self._clocks.total_s) from exc
 
     async def _first_bytes(self) -> bytes:
-        """Read until the client can be shown something, or the upstream has kept silent for long."""
+        """Read until the model has said something, or the upstream has kept silent for long.
+
+        A stream that opens and then fails has said nothing: while the client knows of no stream, another attempt
+        can make it good.
+        """
         exchange = self.prepared.exchange
         assert self._answer is not None  # noqa: S101
         if any(word in self._answer.headers.get("content-type", "") for word in NOT_A_STREAM):
             return exchange.feed_body(await self._read_all(MAX_WHOLE_BYTES))
         patience = self._loop.time() + EARLY_HEADERS_S
-        while not (shown := await self.read(until=patience)):
-            if exchange.is_complete:
-                break
+        shown = b""
+        while not exchange.has_output and not exchange.is_complete:
+            shown += await self.read(until=patience)
             if self._loop.time() >= patience:
-                return exchange.start()
+                return shown or exchange.start()
         return shown
 
     async def read(self, *, until: float) -> bytes:
@@ -251,7 +255,7 @@ class Run:
             headers=answer.headers if answer else {},
             error_text=text,
         )
-        self._settle(State.UPSTREAM_ERROR, outcome, error=error, status=status)
+        self._settle(State.TRUNCATED if self.is_cut else State.UPSTREAM_ERROR, outcome, error=error, status=status)
         await self._close()
         return Failure(error=error, outcome=outcome)
 
