@@ -39,6 +39,8 @@ class LedgerConnection:
         self._connection: AsyncConnection[Any] | None = None
         #: Whether the last try to connect failed.
         self.is_away = False
+        #: Whether the last group reached the server, perhaps: if its run failed, it may be committed all the same.
+        self.was_sent = False
 
     async def run(self, group: Sequence[Statement]) -> list[AsyncCursor[Any]]:
         """Commit the statements together and return their cursors.
@@ -49,6 +51,7 @@ class LedgerConnection:
         Raises:
             psycopg.Error: A statement was refused; one of `AWAY` when Postgres isn't there.
         """
+        self.was_sent = False
         try:
             return await self._try_run(group)
         except (psycopg.OperationalError, psycopg.InterfaceError):
@@ -76,6 +79,7 @@ class LedgerConnection:
 
     async def _try_run(self, group: Sequence[Statement]) -> list[AsyncCursor[Any]]:
         connection = await self.connect()
+        self.was_sent = True
         # Cancelling a statement would wait for the server; a cut socket ends it at once.
         watch = asyncio.get_running_loop().call_later(RUN_TIMEOUT_S, _cut, connection)
         try:

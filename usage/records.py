@@ -1,4 +1,4 @@
-"""The ledger's writer: opens and settles usage records by group commit.
+"""The ledger's writer: reserves, opens and settles by group commit.
 
 What is queued while one batch is on its way becomes the next one: one statement per kind, one transaction, one
 wait for the disk. A settlement never waits for a client and is never given up: what Postgres can't take goes to
@@ -11,21 +11,19 @@ the spool, and from there to Postgres when it is back.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
 from uuid import UUID
 
-import orjson
 import psycopg
 
 from usage import statements
-from usage.connection import AWAY, LedgerConnection, Statement
+from usage.batch import Asked, Batch, LedgerError, LedgerUnavailable, Row, release_row, settle_places
+from usage.connection import AWAY, LedgerConnection
 from usage.ids import new_record_id
 from usage.rows import OpenRecord, Settlement, open_row, settled_row
 from usage.spool import Spool
-from usage.states import State
 
 __all__ = ["LedgerError", "LedgerUnavailable", "OpenRecord", "RecordWriter", "Settlement", "new_record_id"]
 
@@ -37,41 +35,25 @@ REPLAY_EVERY_S = 1.0
 SETTLE_LINGER_S = 0.01
 BATCH_MAX = 500
 
-Row = dict[str, Any]
-
-
-class LedgerError(Exception):
-    """Something about the ledger; `status_hint` is what the client should be told."""
-
-    status_hint = 503
-
-
-class LedgerUnavailable(LedgerError):
-    """The record could not be committed in time. Our fault, and worth another try: see `retry_after_s`."""
-
-    retry_after_s = 1
-
-
-class _Opening(NamedTuple):
-    row: Row
-    committed: asyncio.Future[None]
-
 
 class RecordWriter:
     """Writes the records of one worker over one connection, inside its event loop."""
 
     def __init__(self, dsn: str, spool_dir: Path, worker_id: str) -> None:
+        #: Must be another one after each start of a process.
         self.worker_id = worker_id
         self._connection = LedgerConnection(dsn)
         self._spool = Spool(spool_dir, worker_id)
         self._spooled = 0
         self._unspooled: list[Row] = []
-        self._opens: deque[_Opening] = deque()
-        self._settlements: deque[Row] = deque()
+        self._reservations: deque[Asked] = deque()
+        self._opens: deque[Asked] = deque()
+        self._ends: deque[Row] = deque()
         self._in_flight: list[Row] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
+        self._looks_for_orphans = False
 
     @property
     def is_ready(self) -> bool:
@@ -81,14 +63,11 @@ class RecordWriter:
     @property
     def backlog(self) -> int:
         """How many settlements are not in Postgres yet."""
-        return len(self._settlements) + len(self._in_flight) + len(self._unspooled) + self._spooled
+        return len(self._ends) + len(self._in_flight) + len(self._unspooled) + self._spooled
 
     async def start(self) -> None:
         """Begin to write. Postgres may be away: then `open` refuses until it is there."""
-        adopted = await asyncio.to_thread(self._spool.adopt)
-        self._spooled = len(adopted)
-        if adopted:
-            logger.warning("took over %s settlements of writers that died", len(adopted))
+        await self._adopt()
         with suppress(*AWAY):
             await self._connection.connect()
         self._task = asyncio.create_task(self._run(), name="ledger-writer")
@@ -108,58 +87,91 @@ class RecordWriter:
         Raises:
             LedgerUnavailable: It isn't in within a second, or never can be; nothing may be sent.
         """
+        await self._ask(open_row(record), self._opens)
+
+    async def reserve(self, admission: UUID, amounts: Sequence[tuple[int, int]]) -> int | None:
+        """Reserve from several budgets at once; return the id of the one that has no room, else None.
+
+        Args:
+            admission: The name that `release` takes.
+            amounts: Pairs of a budget's id and the amount in its unit.
+
+        Raises:
+            LedgerUnavailable: Nothing is reserved.
+        """
+        return await self._ask({"admission": str(admission), "amounts": amounts}, self._reservations)
+
+    def settle(self, settlement: Settlement) -> None:
+        """Queue the end of an attempt. Never raises, never blocks; the first of several for a record counts."""
+        self._end(settled_row(settlement))
+
+    def release(self, admission: UUID) -> None:
+        """Queue the release of what an admission still holds. Never raises, never blocks."""
+        self._end(release_row(str(admission)))
+
+    def adopt_orphans(self) -> None:
+        """Take over the spools of dead writers, soon."""
+        self._looks_for_orphans = True
+        self._wake.set()
+
+    async def _ask(self, row: Row, queue: deque[Asked]) -> int | None:
         if self._is_closing or self._unspooled:
-            msg = "the ledger takes no new records now"
+            msg = "the ledger takes nothing new now"
             raise LedgerUnavailable(msg)
-        opening = _Opening(open_row(record), asyncio.get_running_loop().create_future())
-        self._opens.append(opening)
+        asked = Asked(row, asyncio.get_running_loop().create_future())
+        queue.append(asked)
         self._wake.set()
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await opening.committed
+                return await asked.answer
         except (TimeoutError, asyncio.CancelledError) as exc:
-            # Not committed yet: the future is cancelled now, and the writer sees to it.
-            if _is_committed(opening):
-                self._settlements.append(_refusal(opening))
-                self._wake.set()
+            # If it isn't committed yet, its future is cancelled now, and the batch takes it back.
+            if asked.is_held:
+                self._end(asked.undone())
             if isinstance(exc, asyncio.CancelledError):
                 raise
             msg = "Postgres didn't answer in time"
             raise LedgerUnavailable(msg) from None
 
-    def settle(self, settlement: Settlement) -> None:
-        """Queue the end of an attempt. Never raises, never blocks; the first of several for a record counts."""
-        row = settled_row(settlement)
+    def _end(self, row: Row) -> None:
         if self._task is None or self._task.done():
             self._spool_now([row])
             return
-        self._settlements.append(row)
+        self._ends.append(row)
         self._wake.set()
 
     async def _run(self) -> None:
         try:
             while self._has_work or not self._is_closing:
                 await self._wait_for_work()
-                await self._flush(_taken_opens(self._opens), _taken(self._settlements))
+                if self._looks_for_orphans:
+                    await self._adopt()
+                await self._flush(self._next_batch())
                 if self._spooled or self._unspooled:
                     await self._replay()
         finally:
             # Cancelled, or broken: what is still here goes to the disk before the process may end.
-            rest = [*self._in_flight, *self._settlements]
-            self._settlements.clear()
-            _fail(_taken_opens(self._opens, limit=None))
-            if rest:
+            waiting = Batch(reservations=list(self._reservations), opens=list(self._opens))
+            waiting.fail(was_sent=False)
+            if rest := [*self._in_flight, *self._ends]:
                 self._spool_now(rest)
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._opens or self._settlements)
+        return bool(self._ends or self._is_asked)
+
+    @property
+    def _is_asked(self) -> bool:
+        return bool(self._opens or self._reservations)
 
     async def _wait_for_work(self) -> None:
         behind = self._spooled or self._unspooled
-        await self._sleep_until(lambda: self._has_work, seconds=REPLAY_EVERY_S if behind else None)
-        if self._settlements and not self._opens:
-            await self._sleep_until(lambda: bool(self._opens), seconds=SETTLE_LINGER_S)
+        if not self._looks_for_orphans:
+            await self._sleep_until(
+                lambda: self._has_work or self._looks_for_orphans, seconds=REPLAY_EVERY_S if behind else None
+            )
+        if self._ends and not self._is_asked:
+            await self._sleep_until(lambda: self._is_asked, seconds=SETTLE_LINGER_S)
 
     async def _sleep_until(self, is_time: Callable[[], bool], *, seconds: float | None) -> None:
         """Sleep until it is time, or the seconds are over, or the writer closes."""
@@ -169,52 +181,59 @@ class RecordWriter:
                     self._wake.clear()
                     await self._wake.wait()
 
-    async def _flush(self, opens: list[_Opening], settlements: list[Row]) -> None:
-        if not opens and not settlements:
-            return
-        self._in_flight = settlements
-        try:
-            await self._write(opens, settlements)
-        except AWAY as exc:
-            logger.warning("Postgres is away, %s settlements go to the spool: %s", len(settlements), exc)
-            _fail(opens)
-            await self._to_spool([*settlements, *(_refusal(opening) for opening in opens)])
-        except psycopg.Error as exc:
-            logger.warning("a batch of %s was refused: %s", len(opens) + len(settlements), exc)
-            await self._flush_one_by_one(opens, settlements, exc)
+    def _next_batch(self) -> Batch:
+        return Batch(
+            reservations=[asked for asked in _taken(self._reservations) if not asked.answer.done()],
+            opens=[asked for asked in _taken(self._opens) if not asked.answer.done()],
+            ends=_taken(self._ends),
+        )
+
+    async def _flush(self, batch: Batch) -> None:
+        for part in batch.transactions():
+            self._in_flight = batch.ends
+            if part:
+                await self._flush_transaction(part)
         self._in_flight = []
 
-    async def _flush_one_by_one(self, opens: list[_Opening], settlements: list[Row], cause: Exception) -> None:
-        """Save a batch from its one bad row."""
-        if len(opens) + len(settlements) == 1:
-            for row in settlements:
-                _log_loss(row, cause)
-            _fail(opens)
-            return
-        for opening in opens:
-            await self._flush([opening], [])
-        for row in settlements:
-            await self._flush([], [row])
+    async def _flush_transaction(self, batch: Batch) -> None:
+        try:
+            await self._write(batch)
+        except AWAY as exc:
+            rows = batch.fail(was_sent=self._connection.was_sent)
+            logger.warning("Postgres is away, %s settlements go to the spool: %s", len(rows), exc)
+            if rows:
+                await self._to_spool(rows)
+        except psycopg.Error as exc:
+            if len(batch) == 1:
+                _log_loss(batch.fail(was_sent=False), exc)
+                return
+            logger.warning("a batch of %s was refused, its rows go one by one: %s", len(batch), exc)
+            for single in batch.singles():
+                await self._flush_transaction(single)
 
-    async def _write(self, opens: list[_Opening], settlements: list[Row]) -> None:
-        """Commit the batch in one transaction and tell those who wait for their records."""
-        group: list[Statement] = []
-        if opens:
-            group.append((statements.OPEN, [_json([opening.row for opening in opens]), self.worker_id]))
-        if settlements:
-            ids = [row["id"] for row in settlements]
-            group.append((statements.SETTLE, [_json(settlements), min(ids), max(ids)]))
-        cursors = await self._connection.run(group)
-        missing: set[str] = set()
-        if opens and cursors[0].rowcount < len(opens):
-            missing = {opening.row["id"] for opening in opens} - {str(row[0]) for row in await cursors[0].fetchall()}
-        for opening in opens:
-            if opening.committed.done():  # given up while it was on its way
-                self._settlements.append(_refusal(opening))
-            elif opening.row["id"] in missing:
-                _fail([opening])
-            else:
-                opening.committed.set_result(None)
+    async def _write(self, batch: Batch) -> None:
+        """Commit the batch and answer those who wait."""
+        cursors = await self._connection.run(batch.statements(self.worker_id))
+        self._ends.extend(await batch.answer(cursors))
+        if batch.ends:
+            await self._correct_lost(batch.ends, (await cursors[-1].fetchone() or (0,))[0])
+
+    async def _correct_lost(self, ends: list[Row], settled: int) -> None:
+        """Settle records that others had given up as lost: this worker was slow, or its spool came late."""
+        ids = {row["id"] for row in ends if "id" in row}
+        if settled < len(ids):
+            await self._connection.run([(statements.REOPEN, [list(ids)]), (statements.SETTLE, settle_places(ends))])
+
+    async def _adopt(self) -> None:
+        self._looks_for_orphans = False
+        try:
+            adopted = await asyncio.to_thread(self._spool.adopt)
+        except OSError as exc:
+            logger.critical("spools of dead writers can't be taken over: %s", exc)
+            return
+        self._spooled += len(adopted)
+        if adopted:
+            logger.warning("took over %s settlements of writers that died", len(adopted))
 
     async def _replay(self) -> None:
         """Bring the spool's rows to Postgres if it is there."""
@@ -227,22 +246,22 @@ class RecordWriter:
         rows = await asyncio.to_thread(self._spool.rows)
         with suppress(*AWAY):
             for start in range(0, len(rows), BATCH_MAX):
-                await self._replay_batch(rows[start : start + BATCH_MAX])
+                await self._replay_batch(Batch(ends=rows[start : start + BATCH_MAX]))
             await asyncio.to_thread(self._spool.clear)
             self._spooled = 0
             logger.warning("%s spooled settlements are in Postgres", len(rows))
 
-    async def _replay_batch(self, rows: list[Row]) -> None:
+    async def _replay_batch(self, batch: Batch) -> None:
         try:
-            await self._write([], rows)
+            await self._write(batch)
         except AWAY:
             raise
         except psycopg.Error as exc:
-            if len(rows) == 1:
-                _log_loss(rows[0], exc)
+            if len(batch) == 1:
+                _log_loss(batch.ends, exc)
                 return
-            for row in rows:
-                await self._replay_batch([row])
+            for single in batch.singles():
+                await self._replay_batch(single)
 
     async def _to_spool(self, rows: list[Row]) -> None:
         await asyncio.to_thread(self._spool_now, rows)
@@ -257,34 +276,11 @@ class RecordWriter:
             self._spooled += len(rows)
 
 
-def _json(rows: list[Row]) -> str:
-    return orjson.dumps(rows).decode()
+def _taken[Item](queue: deque[Item]) -> list[Item]:
+    return [queue.popleft() for _ in range(min(BATCH_MAX, len(queue)))]
 
 
-def _taken_opens(queue: deque[_Opening], limit: int | None = BATCH_MAX) -> list[_Opening]:
-    return [opening for opening in _taken(queue, limit) if not opening.committed.done()]
-
-
-def _taken[Item](queue: deque[Item], limit: int | None = BATCH_MAX) -> list[Item]:
-    return [queue.popleft() for _ in range(len(queue) if limit is None else min(limit, len(queue)))]
-
-
-def _fail(opens: list[_Opening]) -> None:
-    for opening in opens:
-        if not opening.committed.done():
-            opening.committed.set_exception(LedgerUnavailable("the record could not be committed"))
-
-
-def _log_loss(row: Row, cause: Exception) -> None:
+def _log_loss(rows: list[Row], cause: Exception) -> None:
     """Say that a row can't be stored at all; cleaning should have made that impossible."""
-    logger.error("record %s can't be settled and stays open: %s; %s", row["id"], cause, row)
-
-
-def _is_committed(opening: _Opening) -> bool:
-    future = opening.committed
-    return future.done() and not future.cancelled() and future.exception() is None
-
-
-def _refusal(opening: _Opening) -> Row:
-    """Settle a record that may have been committed though nothing was sent."""
-    return settled_row(Settlement(id=UUID(opening.row["id"]), state=State.REFUSED, notes=("not_sent",)))
+    for row in rows:
+        logger.error("this can't be settled: %s; %s", cause, row)

@@ -1,7 +1,7 @@
 """The ledger's SQL. Each statement takes a whole batch as one JSON array of rows."""
 # ruff: noqa: S608  (statements are built from the tables of columns below, never from input)
 
-from usage.histogram import BOUNDS_MS, BUCKETS
+from usage.rollups import TOKENS, rolled
 
 _OPEN_COLUMNS = {
     "id": "uuid",
@@ -24,11 +24,10 @@ _OPEN_COLUMNS = {
     "session_id": "text",
     "stream": "boolean",
 }
-_TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "thinking_tokens")
 _SETTLED_COLUMNS = {
     "state": "text",
     "source": "text",
-    **dict.fromkeys(_TOKENS, "bigint"),
+    **dict.fromkeys(TOKENS, "bigint"),
     "http_status": "smallint",
     "error_type": "text",
     "stop_reason": "text",
@@ -36,76 +35,10 @@ _SETTLED_COLUMNS = {
     "duration_ms": "integer",
     "notes": "text[]",
 }
-_GROUPS = (
-    "user_id",
-    "user_name",
-    "team_id",
-    "team_name",
-    "token_id",
-    "token_name",
-    "alias",
-    "upstream_id",
-    "upstream_name",
-    "upstream_model",
-    "credential_id",
-    "credential_label",
-    "client_name",
-    "client_version",
-    "state",
-    "error_type",
-)
-# Nothing was sent for a refused attempt: its zeros are exact.
-_NOT_COUNTED = "source <> 'upstream' AND state <> 'refused'"
-_SUMS = {
-    "requests": "count(*) FILTER (WHERE attempt = 1)",
-    "attempts": "count(*)",
-    "streams": "count(*) FILTER (WHERE stream)",
-    "estimated": f"count(*) FILTER (WHERE {_NOT_COUNTED})",
-    "estimated_tokens": f"coalesce(sum(all_tokens) FILTER (WHERE {_NOT_COUNTED}), 0)",
-    "unpriced": "count(*) FILTER (WHERE cost_nano IS NULL AND all_tokens > 0)",
-    **{name: f"sum({name})" for name in _TOKENS},
-    "cost_nano": "coalesce(sum(cost_nano), 0)",
-}
-_HISTOGRAMS = {"ttft_histogram": "ttft_ms", "duration_histogram": "duration_ms"}
 
 
 def _declared(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
-
-
-def _bucket(column: str) -> str:
-    """Number the bucket of a time, from 1; NULL stays NULL. A bound belongs to the bucket below it."""
-    return f"width_bucket({column} - 1, ARRAY[{', '.join(map(str, BOUNDS_MS))}]) + 1"
-
-
-def _counted(bucket: str, sign: str) -> str:
-    return f"ARRAY[{', '.join(f'({sign}count(*) FILTER (WHERE {bucket} = {n}))::int' for n in range(1, BUCKETS + 1))}]"
-
-
-def _added(column: str) -> str:
-    pairs = f"unnest(h.{column}, excluded.{column}) WITH ORDINALITY AS pair(a, b, place)"
-    return f"{column} = ARRAY(SELECT coalesce(a, 0) + coalesce(b, 0) FROM {pairs} ORDER BY place)"
-
-
-def _rollup(source: str, sign: str) -> str:
-    """Write the upsert that adds the records of `source` to their hours, or takes them out with the sign `-`."""
-    columns = ", ".join(("hour", "key", *_GROUPS, *_SUMS, *_HISTOGRAMS))
-    sums = ", ".join(f"{sign}{expression}" for expression in _SUMS.values())
-    histograms = ", ".join(_counted(f"{column}_bucket", sign) for column in _HISTOGRAMS.values())
-    updates = ", ".join([f"{name} = h.{name} + excluded.{name}" for name in _SUMS] + [_added(c) for c in _HISTOGRAMS])
-    # One order of locking for all writers: sorted by hour and key.
-    return f"""
-    INSERT INTO usage_usagehour AS h ({columns})
-    SELECT hour, key, {", ".join(_GROUPS)}, {sums}, {histograms}
-    FROM (
-        SELECT *, date_trunc('hour', started_at, 'UTC') AS hour, md5(ROW({", ".join(_GROUPS)})::text)::uuid AS key,
-            {" + ".join(_TOKENS[:-1])} AS all_tokens,
-            {", ".join(f"{_bucket(column)} AS {column}_bucket" for column in _HISTOGRAMS.values())}
-        FROM {source}
-    ) AS record
-    GROUP BY hour, key, {", ".join(_GROUPS)}
-    ORDER BY hour, key
-    ON CONFLICT (hour, key) DO UPDATE SET {updates}"""
 
 
 def cost_expression(t: str, p: str) -> str:
@@ -119,30 +52,107 @@ def cost_expression(t: str, p: str) -> str:
     ) / 1000)::bigint"""
 
 
-#: The price in force for record `r`: the upstream's own before the one for any upstream, then the newest.
-PRICE_OF_RECORD = """FROM usage_price AS p
+def price_of_record(t: str) -> str:
+    """Write where the price `p` of record `r` comes from: its upstream's own before any upstream's, then the newest.
+
+    Tokens that nobody counted (source of `t` unknown) have no cost, rather than none of it.
+    """
+    return f"""FROM usage_price AS p
             WHERE p.upstream_model = r.upstream_model AND (p.upstream_id = r.upstream_id OR p.upstream_id IS NULL)
-                AND p.valid_from <= r.started_at
+                AND p.valid_from <= r.started_at AND {t}.source <> 'unknown'
             ORDER BY p.upstream_id IS NULL, p.valid_from DESC LIMIT 1"""
+
 
 #: (rows, worker): insert open records; returns the ids that are in now. Saying it twice does no harm.
 OPEN = f"""
 INSERT INTO usage_usagerecord ({", ".join(_OPEN_COLUMNS)}, worker, state, source, error_type, stop_reason, notes,
-    {", ".join(_TOKENS)})
+    {", ".join(TOKENS)})
 SELECT {", ".join(_OPEN_COLUMNS)}, $2, 'open', 'unknown', '', '', '{{}}', 0, 0, 0, 0, 0
 FROM json_to_recordset($1::json) AS fresh({_declared(_OPEN_COLUMNS)})
 ON CONFLICT (id) DO UPDATE SET worker = excluded.worker
     WHERE usage_usagerecord.worker = excluded.worker AND usage_usagerecord.state = 'open'
 RETURNING id"""
 
-#: (rows, lowest id, highest id): settle the records that are still open, price them, add them to their hours.
+
+def _booked(releases: str) -> str:
+    """Write the expressions that book the records of `done` on their budgets and release reservations.
+
+    A record is booked in the period in which it is settled. What a running request holds survives the period.
+    """
+    return f"""
+released AS (DELETE FROM usage_reservation WHERE {releases} RETURNING budget_id, amount),
+moves AS (
+    SELECT budget_id, sum(spent) AS spent, sum(released) AS released
+    FROM (
+        SELECT b.id AS budget_id, 0 AS released,
+            CASE b.unit WHEN 'usd' THEN coalesce(d.cost_nano, 0) ELSE d.all_tokens END AS spent
+        FROM keyed AS d
+        CROSS JOIN LATERAL (VALUES ('token', d.token_id), ('user', d.user_id), ('team', d.team_id)) AS s(kind, id)
+        JOIN usage_budget AS b ON b.subject = s.kind AND b.subject_id = s.id
+        UNION ALL SELECT budget_id, amount, 0 FROM released
+    ) AS move GROUP BY budget_id
+),
+locked AS (SELECT id FROM usage_budget WHERE id IN (SELECT budget_id FROM moves) ORDER BY id FOR UPDATE),
+booked AS (
+    UPDATE usage_budget AS b
+    SET spent = CASE WHEN b.period_start < usage_period_start(b.period, b.period_start) THEN 0 ELSE b.spent END
+            + m.spent,
+        warned_percent = CASE WHEN b.period_start < usage_period_start(b.period, b.period_start) THEN 0
+            ELSE b.warned_percent END,
+        period_start = greatest(b.period_start, usage_period_start(b.period, b.period_start)),
+        reserved = greatest(b.reserved - m.released, 0)
+    FROM moves AS m JOIN locked AS l ON l.id = m.budget_id WHERE b.id = l.id
+)"""
+
+
+#: (rows, lowest id, highest id, admissions): settle the records that are still open, price them, add them to their
+#: sums, book them on their budgets, and release what the admissions hold.
 SETTLE = f"""
 WITH done AS (
     UPDATE usage_usagerecord AS r
     SET {", ".join(f"{name} = f.{name}" for name in _SETTLED_COLUMNS)}, settled_at = now(),
-        (cost_nano, price_version) = (SELECT {cost_expression("f", "p")}, p.id {PRICE_OF_RECORD})
+        (cost_nano, price_version) = (SELECT {cost_expression("f", "p")}, p.id {price_of_record("f")})
     FROM json_to_recordset($1::json) AS f(id uuid, {_declared(_SETTLED_COLUMNS)})
     WHERE r.id = f.id AND r.state = 'open' AND r.id BETWEEN $2 AND $3
     RETURNING r.*
-), rolled AS ({_rollup("done", "")})
+), {rolled("done")}, {_booked("admission = ANY($4::uuid[])")}
 SELECT count(*) FROM done"""
+
+#: (ids): open the records again that were given up as lost: their end is known after all. `SETTLE` comes next.
+REOPEN = f"""
+WITH lost AS (
+    SELECT * FROM usage_usagerecord WHERE id = ANY($1::uuid[]) AND state = 'lost' FOR UPDATE
+), reopened AS (
+    UPDATE usage_usagerecord AS r SET state = 'open', settled_at = NULL FROM lost WHERE r.id = lost.id RETURNING r.id
+), {rolled("lost", "-")}
+SELECT count(*) FROM reopened"""
+
+#: (admissions, worker): reserve for each of them from all its budgets or from none; see the migration.
+RESERVE = "SELECT admission, refused_by FROM usage_reserve($1::json, $2)"
+
+#: (worker): show that the worker lives.
+BEAT = """
+INSERT INTO usage_workerlease AS l (worker, beat) VALUES ($1, 1)
+ON CONFLICT (worker) DO UPDATE SET beat = l.beat + 1, beat_at = now()"""
+
+#: (): every worker that has a lease or open records, and its beat; -1 without a lease.
+LEASES = """
+SELECT worker, beat FROM usage_workerlease
+UNION ALL SELECT DISTINCT worker, -1::bigint FROM usage_usagerecord AS r
+WHERE state = 'open' AND NOT EXISTS (SELECT FROM usage_workerlease AS l WHERE l.worker = r.worker)"""
+
+#: (worker, beat): if its beat still stands there, close a dead worker's open records as lost, release what it
+#: reserved, and take its lease away.
+LOSE = f"""
+WITH standing AS (
+    SELECT NOT EXISTS (SELECT FROM usage_workerlease WHERE worker = $1 AND beat <> $2) AS still
+), done AS (
+    UPDATE usage_usagerecord AS r SET state = 'lost', settled_at = now()
+    WHERE r.state = 'open' AND r.worker = $1 AND (SELECT still FROM standing)
+    RETURNING r.*
+), {rolled("done")}, {_booked("worker = $1 AND (SELECT still FROM standing)")},
+gone AS (DELETE FROM usage_workerlease WHERE worker = $1 AND beat = $2)
+SELECT count(*) FROM done"""
+
+#: (worker): take the lease of a worker away that ends in order.
+LEAVE = "DELETE FROM usage_workerlease WHERE worker = $1"

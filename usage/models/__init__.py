@@ -1,0 +1,22 @@
+"""The ledger's tables.
+
+Ids of members, tokens, upstreams and credentials are plain numbers with the names beside them, not foreign keys:
+what was deleted stays in the reports under the name it had. Money is integer 1e-9 USD.
+"""
+
+from usage.models.budgets import Budget, Reservation
+from usage.models.prices import Price
+from usage.models.records import UsageRecord
+from usage.models.sums import UsageDay, UsageHour
+from usage.models.workers import IdempotencyKey, WorkerLease
+
+__all__ = [
+    "Budget",
+    "IdempotencyKey",
+    "Price",
+    "Reservation",
+    "UsageDay",
+    "UsageHour",
+    "UsageRecord",
+    "WorkerLease",
+]

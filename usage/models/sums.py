@@ -1,0 +1,81 @@
+"""Sums of the ledger's records, kept in the transaction that settles them: reports read nothing else."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+
+
+class Sums(models.Model):
+    """Settled attempts of one span of time that agree in everything a report can group by, summed.
+
+    `key` is the hash of the grouped-by columns.
+    """
+
+    key = models.UUIDField()
+
+    user_id = models.BigIntegerField(null=True)
+    user_name = models.CharField(max_length=150)
+    team_id = models.BigIntegerField(null=True)
+    team_name = models.CharField(max_length=150)
+    token_id = models.BigIntegerField(null=True)
+    token_name = models.CharField(max_length=150)
+    alias = models.CharField(max_length=200)
+    upstream_id = models.BigIntegerField(null=True)
+    upstream_name = models.CharField(max_length=150)
+    upstream_model = models.CharField(max_length=200)
+    credential_id = models.BigIntegerField(null=True)
+    credential_label = models.CharField(max_length=150)
+    client_name = models.CharField(max_length=64)
+    client_version = models.CharField(max_length=32)
+    state = models.CharField(max_length=16)
+    error_type = models.CharField(max_length=64)
+
+    #: First attempts: what the client sees as one request.
+    requests = models.BigIntegerField(default=0)
+    attempts = models.BigIntegerField(default=0)
+    streams = models.BigIntegerField(default=0)
+    #: Attempts whose usage the upstream didn't count to the end, and their tokens of every kind.
+    estimated = models.BigIntegerField(default=0)
+    estimated_tokens = models.BigIntegerField(default=0)
+    #: Attempts with tokens and no known price.
+    unpriced = models.BigIntegerField(default=0)
+    input_tokens = models.BigIntegerField(default=0)
+    cache_read_tokens = models.BigIntegerField(default=0)
+    cache_write_tokens = models.BigIntegerField(default=0)
+    output_tokens = models.BigIntegerField(default=0)
+    thinking_tokens = models.BigIntegerField(default=0)
+    cost_nano = models.BigIntegerField(default=0)
+    #: Attempts per time bucket; see `usage.histogram`.
+    ttft_histogram = ArrayField(models.IntegerField())
+    duration_histogram = ArrayField(models.IntegerField())
+
+    class Meta:
+        abstract = True
+
+
+class UsageHour(Sums):
+    """Sums by hour."""
+
+    pk = models.CompositePrimaryKey("hour", "key")
+    hour = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "hour of usage"
+        verbose_name_plural = "hours of usage"
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H}h {self.user_name} {self.upstream_model} {self.state}"
+
+
+class UsageDay(Sums):
+    """Sums by day: what reports over weeks and months read."""
+
+    pk = models.CompositePrimaryKey("day", "key")
+    #: Its first moment, in UTC.
+    day = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "day of usage"
+        verbose_name_plural = "days of usage"
+
+    def __str__(self) -> str:
+        return f"{self.day:%Y-%m-%d} {self.user_name} {self.upstream_model} {self.state}"
