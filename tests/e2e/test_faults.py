@@ -47,7 +47,7 @@ BEFORE_FIRST_BYTE = [
     Case(script="drip=300ms", status=504, error="timeout_error", state="timeout", sources={"unknown"}),
     Case(script="cut,byte=0", status=500, error="api_error", state="truncated", sources=NOTHING_USED),
     Case(script="eof,byte=0", status=500, error="api_error", state="truncated", sources=NOTHING_USED),
-    Case(script="empty", status=500, error="api_error", state="upstream_error", sources=NOTHING_USED),
+    Case(script="empty", status=500, error="api_error", state="truncated", sources=NOTHING_USED),
     Case(script="html", status=500, error="api_error", state="upstream_error", sources=NOTHING_USED),
     Case(script="html,status=502", status=500, error="api_error", state="upstream_error", sources=NOTHING_USED),
     Case(script="error200=429", status=429, error="rate_limit_error", state="upstream_error", sources=NOTHING_USED),

@@ -5,22 +5,23 @@ Run by tests/e2e/test_other_sdks.py in an environment of its own: `python talk.p
 
 import json
 import sys
+from typing import Any
 
 import anthropic
 
-WEATHER = {
+WEATHER: Any = {
     "name": "get_weather",
     "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
 
 
-def main(base_url, token):
+def main(base_url: str, token: str) -> None:
     client = anthropic.Anthropic(base_url=base_url, api_key=token, max_retries=0)
-    history = [{"role": "user", "content": "Use get_weather for Paris"}]
+    history: list[Any] = [{"role": "user", "content": "Use get_weather for Paris"}]
     call = converse(client, history).content[0]
     result = {"type": "tool_result", "tool_use_id": call.id, "content": "18 degrees"}
     history += [{"role": "assistant", "content": [call.model_dump()]}, {"role": "user", "content": [result]}]
-    whole = client.messages.create(model="demo", max_tokens=300, temperature=0.5, messages=[hello()])
+    whole: Any = client.messages.create(model="demo", max_tokens=300, temperature=0.5, messages=[hello()])
     streamed = converse(client, [hello()])
     seen = {
         "version": anthropic.__version__,
@@ -36,20 +37,21 @@ def main(base_url, token):
     json.dump(seen, sys.stdout)
 
 
-def hello():
+def hello() -> Any:
     return {"role": "user", "content": "Hello"}
 
 
-def converse(client, history, model="demo"):
+def converse(client: anthropic.Anthropic, history: list[Any], model: str = "demo") -> Any:
     with client.messages.stream(model=model, max_tokens=300, messages=history, tools=[WEATHER]) as stream:
         return stream.get_final_message()
 
 
-def error_of(client):
+def error_of(client: anthropic.Anthropic) -> str | None:
     try:
         converse(client, [hello()], model="script/errorframe=429,frame=3")
     except anthropic.APIStatusError as exc:
-        return exc.body["error"]["type"]
+        body: Any = exc.body
+        return str(body["error"]["type"])
     return None
 
 
