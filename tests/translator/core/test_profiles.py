@@ -47,7 +47,7 @@ def test_overrides_that_are_no_object_are_refused():
 
 
 def test_overrides_are_laid_over_the_named_profile():
-    overrides = {
+    overrides: dict[str, Any] = {
         "stop_max": None,
         "template_kwargs": ["thinking"],
         "headers": {"X-Team": "blue"},

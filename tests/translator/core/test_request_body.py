@@ -80,6 +80,14 @@ SENT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"facts": {"max_output_tokens": 7}, "switches": {"max_tokens_cap": 50}},
         {"max_tokens": 7},
     ),
+    "what the window leaves": (
+        {"max_tokens": 9_000, "facts": {"context_window": 2_005}},
+        {"max_tokens": 2_000},
+    ),
+    "all, where the window is full": (
+        {"max_tokens": 9_000, "facts": {"context_window": 1_000}},
+        {"max_tokens": 9_000},
+    ),
     "the user, as a digest": (
         {"metadata": {"user_id": "bob"}, "switches": {"user_id_keys": ["user", "safety_identifier"]}},
         dict.fromkeys(
@@ -256,6 +264,10 @@ def test_the_answer_is_read_with_what_was_asked():
     assert answer.parallel_tools
     assert answer.input_estimate > 0
     assert answer.tools == {"Read"}
+
+
+def test_the_limit_of_the_answer_is_the_one_that_was_sent():
+    assert rendered(facts={"max_output_tokens": 7}).answer.max_tokens == 7
 
 
 def test_an_upstream_of_the_same_dialect_gets_the_body_untouched_but_for_the_name():

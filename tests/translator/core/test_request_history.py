@@ -10,7 +10,8 @@ MISSING = "[no result: tool call was interrupted]"
 
 
 def chat(*messages: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
-    return sent(*messages, **fields)["messages"]
+    messages_sent: list[dict[str, Any]] = sent(*messages, **fields)["messages"]
+    return messages_sent
 
 
 def tool(tool_call_id: str, content: str) -> dict[str, Any]:

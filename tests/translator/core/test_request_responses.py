@@ -109,6 +109,12 @@ def test_a_conversation_becomes_items_in_order():
     ]
 
 
+def test_a_turn_of_calls_alone_has_no_message():
+    body = sent(user("Go"), assistant(call("t1")))
+
+    assert [item["type"] for item in body["input"]] == ["message", "function_call", "function_call_output"]
+
+
 @given(body=BODIES, model=MODELS, name=st.sampled_from(list(PROFILES)))
 @settings(max_examples=100, deadline=None)
 def test_calls_are_answered_right_after_they_were_made(body: dict[str, Any], model: ModelFacts, name: str):

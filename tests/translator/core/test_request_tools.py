@@ -171,7 +171,7 @@ def test_a_choice_of_a_tool_that_nobody_offered_is_refused():
         sent(tools=[READ], tool_choice={"type": "tool", "name": "Write"})
 
 
-def test_a_choice_without_tools_is_dropped():
+def test_a_choice_without_any_tools_is_dropped():
     assert keys(sent(tool_choice={"type": "tool", "name": "Read"})) == {}
 
 
@@ -224,6 +224,14 @@ CHANGES: list[tuple[list[dict[str, Any]], list[str]]] = [
 @pytest.mark.parametrize(("changes", "offered"), CHANGES)
 def test_tools_that_came_and_went_amid_the_conversation(changes: list[dict[str, Any]], offered: list[str]):
     assert names(sent(user("Go"), *changes, tools=[READ])) == offered
+
+
+def test_a_tool_that_came_later_can_be_forced():
+    addition = change("tool_addition", type="tool_definition", definition={"name": "New"})
+
+    body = sent(user("Go"), addition, tool_choice={"type": "tool", "name": "New"})
+
+    assert keys(body) == {"tool_choice": {"type": "function", "function": {"name": "New"}}}
 
 
 def schema(given: dict[str, Any], profile: str = "plain", **switches: Any) -> dict[str, Any]:

@@ -36,6 +36,9 @@ REFUSED = {
     "mcp_servers": "the MCP connector is not supported by this gateway",
 }
 
+#: Fewer output tokens than these are not worth squeezing into the window.
+LEAST_ROOM = 1_024
+
 NO_PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message."
 ASK_FOR_JSON = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
 
@@ -63,9 +66,11 @@ def render_request(request: MessagesRequest, *, profile: Profile, model: ModelFa
         raise InvalidRequest(path="messages", reason="at least one message with content is required")
     format_keys, format_ask = _response_format(request, profile)
     asks = (*request.system, *conversation.hoisted, tools.ask, format_ask)
-    body = {
+    input_estimate = estimate_input_tokens(request)
+    max_tokens = _limit(request, profile, model, input_estimate)
+    body: dict[str, Any] = {
         "model": model.name,
-        **_limit(request, profile, model),
+        **({} if max_tokens is None else {profile.max_tokens_key: max_tokens}),
         **_streaming(request, profile),
         **_sampling(request, profile, model),
         **reasoning_keys(request.thinking, profile=profile, model=model),
@@ -78,7 +83,7 @@ def render_request(request: MessagesRequest, *, profile: Profile, model: ModelFa
     }
     return RenderedRequest(
         body={key: value for key, value in body.items() if key not in profile.unsupported},
-        answer=_answer_context(request, tools, history),
+        answer=_answer_context(request, tools, history, max_tokens=max_tokens, input_estimate=input_estimate),
         notes=tuple(dict.fromkeys((*tools.notes, *reader.notes, *history.notes))),
     )
 
@@ -116,10 +121,15 @@ def _system_message(texts: Iterable[str]) -> list[dict[str, Any]]:
     return [{"role": "system", "content": system}] if system else []
 
 
-def _limit(request: MessagesRequest, profile: Profile, model: ModelFacts) -> dict[str, int]:
-    limits = (request.max_tokens, profile.max_tokens_cap, model.max_output_tokens)
-    known = [limit for limit in limits if limit is not None]
-    return {profile.max_tokens_key: min(known)} if known else {}
+def _limit(request: MessagesRequest, profile: Profile, model: ModelFacts, input_estimate: int) -> int | None:
+    """Return the limit of output tokens to ask for.
+
+    Clients ask for what Claude could say. Where the model's window is known, what the input leaves of it is the most
+    to ask for; where it leaves next to nothing, the upstream shall say so, as its words make clients compact.
+    """
+    room = (model.context_window or 0) - input_estimate
+    limits = (request.max_tokens, profile.max_tokens_cap, model.max_output_tokens, room if room >= LEAST_ROOM else None)
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _streaming(request: MessagesRequest, profile: Profile) -> dict[str, Any]:
@@ -190,17 +200,19 @@ def _prefill(messages: list[dict[str, Any]], profile: Profile) -> dict[str, Any]
     return {}
 
 
-def _answer_context(request: MessagesRequest, tools: OfferedTools, history: History) -> AnswerContext:
+def _answer_context(
+    request: MessagesRequest, tools: OfferedTools, history: History, *, max_tokens: int | None, input_estimate: int
+) -> AnswerContext:
     return AnswerContext(
         model=request.model,
         tools=tools.names,
         tool_names=tools.tool_names,
         forced_tool=tools.forced,
         stop_sequences=request.stop_sequences,
-        max_tokens=request.max_tokens,
+        max_tokens=max_tokens,
         show_thinking=request.thinking.is_on,
         omit_thinking_text=request.thinking.omit_text,
         parallel_tools=not (request.tool_choice or {}).get("disable_parallel_tool_use"),
-        input_estimate=estimate_input_tokens(request),
+        input_estimate=input_estimate,
         history_tool_ids=frozenset(history.ids),
     )

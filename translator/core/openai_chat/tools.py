@@ -155,7 +155,7 @@ def _choice(
 ) -> tuple[dict[str, Any], str | None, str]:
     """Return the keys of the choice, the forced tool and what the system message must ask for."""
     choice = request.tool_choice
-    if not choice or not request.tools or not _is_meant(choice, request, offered):
+    if not choice or not (request.tools or offered) or not _is_meant(choice, request, offered):
         return {}, None, ""
     keys: dict[str, Any] = {}
     if choice.get("disable_parallel_tool_use") and profile.parallel_tool_calls:
