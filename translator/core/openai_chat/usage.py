@@ -13,7 +13,7 @@ from typing import Any
 
 from translator.core.events import Usage, UsageSource
 
-__all__ = ["Report", "estimate_output", "merge_reports", "read_report", "settle_usage"]
+__all__ = ["Report", "estimate_output", "merge_reports", "read_report", "settle_usage", "token_count"]
 
 #: No model takes or makes as many tokens in one call.
 MAX_TOKENS = 10**8
@@ -113,12 +113,12 @@ def _first_count(usage: Mapping[str, Any], places: tuple[tuple[str, ...], ...], 
         value: Any = usage
         for key in place:
             value = value.get(key) if isinstance(value, dict) else None
-        if value is not None and (count := _count(value, notes)) is not None:
-            return count
+        if value is not None and (tokens := token_count(value, notes)) is not None:
+            return tokens
     return None
 
 
-def _count(value: Any, notes: list[str]) -> int | None:
+def token_count(value: Any, notes: list[str]) -> int | None:
     """Return a count of tokens; None, and a note, for what can be none."""
     try:
         count = int(float(value)) if isinstance(value, str | float) else value

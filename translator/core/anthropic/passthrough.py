@@ -1,0 +1,181 @@
+"""A Messages stream or message from an upstream that speaks the dialect itself: read, and passed on unchanged.
+
+Nothing is translated. What is read is what accounting and routing need: usage, why it ended, whether it failed. A stream
+that is cut gets an error event at its end, since the official Python SDK takes a cut one for a whole.
+
+Source: https://platform.claude.com/docs/en/build-with-claude/streaming (read 2026-11-30).
+"""
+
+from typing import Any
+
+import orjson
+
+from translator.core.anthropic.errors import render_error
+from translator.core.complete_frames import CompleteFrames
+from translator.core.errors import ClientError, UpstreamProtocolError
+from translator.core.events import Usage, UsageSource
+from translator.core.loose_json import loads
+from translator.core.openai_chat.errors import embedded_error, protocol_error
+from translator.core.openai_chat.usage import estimate_output, token_count
+from translator.core.sse import SSEFrame
+
+__all__ = ["MessageReader"]
+
+TRUNCATED = "upstream closed the stream before finishing"
+#: Keys under which a delta carries what a client shows or runs.
+DELTA_KEYS = ("text", "thinking", "partial_json")
+
+
+class MessageReader:
+    """Read one answer while it passes."""
+
+    def __init__(self, *, request_id: str, model: str, input_estimate: int, secrets: tuple[str, ...] = ()) -> None:
+        """Start before the first byte.
+
+        Args:
+            request_id: Id of the request, told with an error of ours.
+            model: Model as the client named it.
+            input_estimate: Input tokens by our own count, for an answer that ends before the upstream's.
+            secrets: What must not appear in `error`.
+        """
+        #: Whether the message is complete, or has failed.
+        self.is_done = False
+        #: Whether anything came that a client would show or run.
+        self.has_output = False
+        #: Why it ended, in the upstream's word; None while it has not.
+        self.stop_reason: str | None = None
+        #: What went wrong, in the client's words, or None.
+        self.error: ClientError | None = None
+        #: What was odd, as short codes.
+        self.notes: tuple[str, ...] = ()
+        self._request_id = request_id
+        self._model = model
+        self._input_estimate = input_estimate
+        self._secrets = secrets
+        self._frames = CompleteFrames()
+        self._counts: dict[str, int] = {}
+        self._thinking: int | None = None
+        self._has_final_usage = False
+        self._characters = 0
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether the upstream has said why it stopped: only the end mark is missing."""
+        return self.stop_reason is not None
+
+    @property
+    def usage(self) -> Usage:
+        """What the answer has cost so far."""
+        estimate = estimate_output(self._characters)
+        if not self._counts:
+            source = UsageSource.ESTIMATED if self.has_output else UsageSource.UNKNOWN
+            return Usage(
+                input_tokens=self._input_estimate if self.has_output else 0,
+                output_tokens=estimate,
+                source=source,
+                notes=self.notes,
+            )
+        output = self._counts.get("output_tokens", 0)
+        return Usage(
+            input_tokens=self._counts.get("input_tokens", 0),
+            cache_read_tokens=self._counts.get("cache_read_input_tokens", 0),
+            cache_write_tokens=self._counts.get("cache_creation_input_tokens", 0),
+            output_tokens=output if self._has_final_usage else max(output, estimate),
+            thinking_tokens=self._thinking,
+            source=UsageSource.UPSTREAM if self._has_final_usage else UsageSource.PARTIAL,
+            notes=self.notes,
+        )
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the bytes for the client: the upstream's own, in whole frames."""
+        if self.is_done:
+            return b""
+        try:
+            complete, frames = self._frames.feed(data)
+        except UpstreamProtocolError as error:
+            return self._fail(protocol_error(error.message))
+        self._read_frames(frames)
+        return complete
+
+    def finish(self) -> bytes:
+        """Return the last bytes, at the end of the upstream's stream: an error event if the message is not complete."""
+        if self.is_done:
+            return b""
+        rest, frames = self._frames.close()
+        return rest if self._read_frames(frames) else rest + self._fail(protocol_error(TRUNCATED))
+
+    def fail(self, error: ClientError) -> bytes:
+        """Return the bytes that end the stream with an error found elsewhere, such as a timeout."""
+        return b"" if self.is_done else self._fail(error)
+
+    def read_whole(self, body: bytes) -> None:
+        """Read an answer that came as one body, which is passed on as it is unless `error` is set."""
+        self.is_done = True
+        try:
+            message = loads(body)
+        except ValueError:
+            message = None
+        match message:
+            case {"type": "error", "error": error}:
+                self.error = embedded_error(error, requested_model=self._model, secrets=self._secrets)
+            case {"type": "message", "content": list(content)}:
+                self.has_output = bool(content)
+                self._read_delta(message, message)
+            case _:
+                self.error = protocol_error("upstream returned no message")
+
+    def _read_frames(self, frames: list[SSEFrame]) -> bool:
+        """Read frames; True when the stream is at its end."""
+        for frame in frames:
+            self._read_frame(frame)
+        return self.is_done
+
+    def _read_frame(self, frame: SSEFrame) -> None:
+        try:
+            data = orjson.loads(frame.data)
+        except orjson.JSONDecodeError:
+            return
+        match data:
+            case {"type": "content_block_delta", "delta": dict(delta)}:
+                self._read_content(delta)
+            case {"type": "content_block_start"}:
+                self.has_output = True
+            case {"type": "message_start", "message": {"usage": usage}}:
+                self._read_usage(usage)
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._read_delta(delta, data)
+            case {"type": "message_stop"}:
+                self.is_done = True
+            case {"type": "error", "error": error}:
+                self.error = embedded_error(error, requested_model=self._model, secrets=self._secrets)
+                self.is_done = True
+
+    def _read_content(self, delta: dict[str, Any]) -> None:
+        self.has_output = True
+        for key in DELTA_KEYS:
+            if isinstance(text := delta.get(key), str):
+                self._characters += len(text)
+
+    def _read_delta(self, delta: dict[str, Any], data: dict[str, Any]) -> None:
+        if isinstance(reason := delta.get("stop_reason"), str):
+            self.stop_reason = reason
+        self._has_final_usage = self._read_usage(data.get("usage")) or self._has_final_usage
+
+    def _read_usage(self, usage: Any) -> bool:
+        """Keep the counts of a `usage` object, which are running totals; False when there is none of the output."""
+        if not isinstance(usage, dict):
+            return False
+        notes: list[str] = []
+        for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"):
+            if usage.get(key) is not None and (tokens := token_count(usage[key], notes)) is not None:
+                self._counts[key] = tokens
+        match usage.get("output_tokens_details"):
+            case {"thinking_tokens": int(thinking)}:
+                self._thinking = token_count(thinking, notes)
+        self.notes = tuple(dict.fromkeys([*self.notes, *notes]))
+        return "output_tokens" in self._counts
+
+    def _fail(self, error: ClientError) -> bytes:
+        self.error = error
+        self.is_done = True
+        return b"event: error\ndata: %b\n\n" % orjson.dumps(render_error(error, self._request_id))

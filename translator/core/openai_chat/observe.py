@@ -1,0 +1,179 @@
+"""A chat/completions stream or answer for a client of that dialect: read, and passed on.
+
+Nothing is translated. What is read is what accounting and routing need: usage, why it ended, whether it failed. A stream
+that is cut gets an error frame at its end, which OpenAI's SDKs raise.
+
+Source: https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-30).
+"""
+
+from typing import Any
+
+import orjson
+
+from translator.core.complete_frames import CompleteFrames
+from translator.core.errors import ClientError, UpstreamProtocolError
+from translator.core.events import Usage, UsageSource
+from translator.core.loose_json import loads
+from translator.core.openai_chat.errors import embedded_error, protocol_error, render_error
+from translator.core.openai_chat.reasoning import reasoning_text
+from translator.core.openai_chat.usage import Report, estimate_output, merge_reports, read_report, settle_usage
+from translator.core.sse import DONE, SSEFrame
+
+__all__ = ["ChatReader"]
+
+TRUNCATED = "upstream closed the stream before finishing"
+
+
+class ChatReader:
+    """Read one answer while it passes."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        input_estimate: int,
+        max_tokens: int | None = None,
+        hides_usage: bool = False,
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        """Start before the first byte.
+
+        Args:
+            model: Model as the client named it.
+            input_estimate: Input tokens by our own count, for upstreams that do not count.
+            max_tokens: The client's limit of output tokens, or None.
+            hides_usage: Whether the client did not ask for the usage chunk, which has no choices: some break on it.
+            secrets: What must not appear in `error`.
+        """
+        #: Whether the answer is complete, or has failed.
+        self.is_done = False
+        #: Whether anything came that a client would show or run.
+        self.has_output = False
+        #: Why it ended, in the upstream's word; None while it has not.
+        self.stop_reason: str | None = None
+        #: What went wrong, in the client's words, or None.
+        self.error: ClientError | None = None
+        self._model = model
+        self._input_estimate = input_estimate
+        self._max_tokens = max_tokens
+        self._hides_usage = hides_usage
+        self._secrets = secrets
+        self._frames = CompleteFrames()
+        self._report: Report | None = None
+        self._characters = 0
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether the upstream has said why it stopped: nothing but usage is missing, and it may never come."""
+        return self.stop_reason is not None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was odd, as short codes."""
+        return self.usage.notes
+
+    @property
+    def usage(self) -> Usage:
+        """What the answer has cost so far."""
+        if self._report is None and not self.has_output:
+            return Usage(source=UsageSource.UNKNOWN)
+        return settle_usage(
+            self._report,
+            input_estimate=self._input_estimate,
+            output_estimate=estimate_output(self._characters),
+            max_tokens=self._max_tokens,
+            is_complete=self.is_done and self.error is None,
+        )
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the bytes for the client: the upstream's own, in whole frames."""
+        if self.is_done:
+            return b""
+        try:
+            complete, frames = self._frames.feed(data)
+        except UpstreamProtocolError as error:
+            return self._fail(protocol_error(error.message))
+        return self._shown(complete, frames)
+
+    def finish(self) -> bytes:
+        """Return the last bytes, at the end of the upstream's stream: an error frame if the answer is not complete."""
+        if self.is_done:
+            return b""
+        rest = self._shown(*self._frames.close())
+        if self._is_cut():
+            return rest + self._fail(protocol_error(TRUNCATED))
+        self.is_done = True
+        return rest
+
+    def fail(self, error: ClientError) -> bytes:
+        """Return the bytes that end the stream with an error found elsewhere, such as a timeout."""
+        return b"" if self.is_done else self._fail(error)
+
+    def read_whole(self, body: bytes) -> None:
+        """Read an answer that came as one body, which is passed on as it is unless `error` is set."""
+        try:
+            answer = loads(body.strip())
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict):
+            self._read_chunk(answer)
+        if self.stop_reason is None and not self.has_output and self.error is None:
+            self.error = protocol_error("upstream returned no choices")
+        self.is_done = True
+
+    def _is_cut(self) -> bool:
+        return self.stop_reason is None and not self.is_done
+
+    def _shown(self, data: bytes, frames: list[SSEFrame]) -> bytes:
+        """Return the bytes of the frames that the client is to see."""
+        shown = [frame for frame in frames if self._read_frame(frame)]
+        if len(shown) == len(frames):
+            return data
+        return b"".join(b"data: %b\n\n" % frame.data.replace(b"\n", b"\ndata: ") for frame in shown)
+
+    def _read_frame(self, frame: SSEFrame) -> bool:
+        """Read a frame; False when the client is not to see it."""
+        try:
+            chunk = orjson.loads(frame.data)
+        except orjson.JSONDecodeError:
+            self.is_done = self.is_done or frame.data.strip() == DONE
+            return True
+        if not isinstance(chunk, dict):
+            return True
+        self._read_chunk(chunk)
+        return not (self._hides_usage and chunk.get("usage") and not chunk.get("choices"))
+
+    def _read_chunk(self, chunk: dict[str, Any]) -> None:
+        if error := chunk.get("error"):
+            self.error = embedded_error(error, requested_model=self._model, secrets=self._secrets)
+            self.is_done = True
+        groq = chunk.get("x_groq")
+        usage = chunk.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
+        if isinstance(usage, dict):
+            self._report = merge_reports(self._report, read_report(usage))
+        choices = chunk.get("choices")
+        for choice in choices if isinstance(choices, list) else []:
+            if isinstance(choice, dict):
+                self._read_choice(choice)
+
+    def _read_choice(self, choice: dict[str, Any]) -> None:
+        delta = choice.get("delta") or choice.get("message")
+        if isinstance(delta, dict):
+            self._read_delta(delta)
+        if isinstance(reason := choice.get("finish_reason"), str):
+            self.stop_reason = reason
+
+    def _read_delta(self, delta: dict[str, Any]) -> None:
+        text = delta.get("content")
+        self._characters += len(reasoning_text(delta)) + (len(text) if isinstance(text, str | list) else 0)
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, list) else []:
+            match call:
+                case {"function": {"arguments": str(arguments)}}:
+                    self._characters += len(arguments)
+        self.has_output = self.has_output or bool(text or calls or self._characters)
+
+    def _fail(self, error: ClientError) -> bytes:
+        self.error = error
+        self.is_done = True
+        return b"data: %b\n\n" % orjson.dumps(render_error(error))
