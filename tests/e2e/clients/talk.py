@@ -16,12 +16,12 @@ WEATHER: Any = {
 
 
 def main(base_url: str, token: str) -> None:
-    client = anthropic.Anthropic(base_url=base_url, api_key=token, max_retries=0)
+    client: Any = anthropic.Anthropic(base_url=base_url, api_key=token, max_retries=0)
     history: list[Any] = [{"role": "user", "content": "Use get_weather for Paris"}]
     call = converse(client, history).content[0]
     result = {"type": "tool_result", "tool_use_id": call.id, "content": "18 degrees"}
     history += [{"role": "assistant", "content": [call.model_dump()]}, {"role": "user", "content": [result]}]
-    whole: Any = client.messages.create(model="demo", max_tokens=300, temperature=0.5, messages=[hello()])
+    whole = client.messages.create(model="demo", max_tokens=300, temperature=0.5, messages=[hello()])
     streamed = converse(client, [hello()])
     seen = {
         "version": anthropic.__version__,
@@ -41,12 +41,12 @@ def hello() -> Any:
     return {"role": "user", "content": "Hello"}
 
 
-def converse(client: anthropic.Anthropic, history: list[Any], model: str = "demo") -> Any:
+def converse(client: Any, history: list[Any], model: str = "demo") -> Any:
     with client.messages.stream(model=model, max_tokens=300, messages=history, tools=[WEATHER]) as stream:
         return stream.get_final_message()
 
 
-def error_of(client: anthropic.Anthropic) -> str | None:
+def error_of(client: Any) -> str | None:
     try:
         converse(client, [hello()], model="script/errorframe=429,frame=3")
     except anthropic.APIStatusError as exc:
