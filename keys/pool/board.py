@@ -106,6 +106,8 @@ class Board:
         self._lots = [crc32(b"%d" % entry.id) for entry in self.credentials]
         self._base = [0.0] * len(self.credentials)
         self._extra: dict[str, list[float]] = {}
+        self._reasons = [""] * len(self.credentials)
+        self._model_reasons: dict[str, list[str]] = {}
         #: (when, credential, model): rests that end.
         self._wakes: list[tuple[float, int, str]] = []
         self._awaited: set[tuple[float, int, str]] = set()
@@ -124,9 +126,9 @@ class Board:
             return
         entry = self.credentials[place]
         reason = self._obstacle(entry, now, tokens=0)
-        was_out = self._base[place] == inf
         self._base[place] = inf if reason else sum(base_terms(entry, self._shared, now).values())
-        if was_out != bool(reason):
+        if reason != self._reasons[place]:
+            self._reasons[place] = reason
             self._passed.clear()
         if not self._shared.load(entry.id).is_idle:
             self._active.add(entry.id)
@@ -136,8 +138,7 @@ class Board:
         place = self._places.get(credential_id)
         if place is None or model not in self._extra:
             return
-        self._extra[model][place] = self._extra_of(self.credentials[place], model, now)
-        self._passed.clear()
+        self._set_extra(place, model, now)
 
     def refresh(self, now: float) -> None:
         """Let the windows move on; called about every second, off the path of requests."""
@@ -181,7 +182,7 @@ class Board:
                 return self._saturated(model, now, tokens, exclude)
             place, why = self._pick(scores, best, session, stay)
             entry = self.credentials[place]
-            reason = self._obstacle(entry, now, tokens) or self._model_obstacle(entry, model, now)
+            reason = self._obstacle(entry, now, tokens) or self._rest(entry.id, model, now)
             if not reason:
                 break
             scores[place] = inf
@@ -217,13 +218,19 @@ class Board:
         return chosen, "moved" if stay >= 0 else "by session"
 
     def _new_extra(self, model: str, now: float) -> list[float]:
-        self._extra[model] = [self._extra_of(entry, model, now) for entry in self.credentials]
+        self._extra[model] = [0.0] * len(self.credentials)
+        self._model_reasons[model] = [""] * len(self.credentials)
+        for place in range(len(self.credentials)):
+            self._set_extra(place, model, now)
         return self._extra[model]
 
-    def _extra_of(self, entry: CredentialEntry, model: str, now: float) -> float:
-        if self._model_obstacle(entry, model, now):
-            return inf
-        return sum(model_terms(entry, model, self._shared, now).values())
+    def _set_extra(self, place: int, model: str, now: float) -> None:
+        entry = self.credentials[place]
+        reason = self._rest(entry.id, model, now)
+        self._extra[model][place] = inf if reason else sum(model_terms(entry, model, self._shared, now).values())
+        if reason != self._model_reasons[model][place]:
+            self._model_reasons[model][place] = reason
+            self._passed.pop(model, None)
 
     def _wake(self, now: float) -> None:
         while self._wakes and self._wakes[0][0] <= now:
@@ -242,9 +249,6 @@ class Board:
         if entry.defect:
             return entry.defect
         return self._rest(entry.id, "", now) or self._full(entry, now, tokens)
-
-    def _model_obstacle(self, entry: CredentialEntry, model: str, now: float) -> str:
-        return self._rest(entry.id, model, now)
 
     def _rest(self, credential_id: int, model: str, now: float) -> str:
         health = self._shared.healths.get((credential_id, model))
@@ -312,12 +316,11 @@ class Board:
         """Return the credentials that can't serve, by reason; kept until one changes."""
         if (known := self._passed.get(model)) is None:
             known = {}
-            for entry in self.credentials:
-                reason = self._obstacle(entry, now, 0) or self._model_obstacle(entry, model, now)
-                if not reason and entry.draining:
-                    reason = "draining"
-                if reason:
-                    known.setdefault(reason, []).append(entry.id)
+            for entry, reason, model_reason in zip(
+                self.credentials, self._reasons, self._model_reasons[model], strict=True
+            ):
+                if why := reason or model_reason or ("draining" if entry.draining else ""):
+                    known.setdefault(why, []).append(entry.id)
             self._passed[model] = known
         return {"pool": len(self.credentials), "passed_over": known}
 
