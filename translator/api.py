@@ -12,12 +12,14 @@ from ninja import NinjaAPI
 from keys.entries import TokenEntry
 from keys.tokens import PREFIX
 from translator import models_page, refusals
-from translator.calls import MessagesCall
+from translator.chat_call import ChatCall
 from translator.core.anthropic.errors import render_error
 from translator.core.anthropic.request import parse_request
 from translator.core.errors import ClientError, TranslationError, to_client_error
 from translator.core.estimate import estimate_input_tokens
 from translator.core.openai_chat.errors import render_error as render_chat_error
+from translator.core.openai_chat.passthrough import parse_chat_request
+from translator.messages_call import MessagesCall
 from translator.relay import CallFailed, Gateway
 from translator.run import Caller, Whole
 from translator.stream import Stream
@@ -79,7 +81,7 @@ async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpRes
         request_id=request.request_id,
         session_id=session_of(request),
         estimate=estimate_input_tokens(parsed),
-        headers=request.headers,
+        headers=request.headers.items(),
     )
     if parsed.max_tokens == 0:
         return HttpResponse(call.empty_answer(), content_type="application/json")
@@ -91,6 +93,13 @@ async def count_tokens(request: ApiRequest) -> HttpResponse:
     """Estimate the input tokens of a conversation; no upstream is asked."""
     parsed = parse_request(request.body, for_counting=True)
     return answer_json({"input_tokens": estimate_input_tokens(parsed)})
+
+
+@api.post("/v1/chat/completions")
+async def create_chat_completion(request: ApiRequest) -> HttpResponse | StreamingHttpResponse:
+    """Answer an OpenAI client's conversation; passed on unchanged but for the model's name."""
+    call = ChatCall(parse_chat_request(request.body), session_id=session_of(request))
+    return show(await request.gateway.answer(call, caller_of(request, call.session_id)))
 
 
 @api.get("/v1/models")

@@ -1,12 +1,13 @@
 """A client's request on its way to an upstream: what is sent, and how its answer comes back.
 
 The pump asks a call for a `Prepared` before each attempt, since the same request is written differently for each
-upstream model. Which dialects meet is decided here and nowhere else.
+upstream model. The calls themselves are `translator.messages_call` and `translator.chat_call`, one for each endpoint
+that asks a model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from secrets import token_bytes
 from typing import Protocol
 from zlib import crc32
@@ -14,17 +15,10 @@ from zlib import crc32
 import orjson
 
 from keys.entries import CredentialEntry, ModelEntry, UpstreamEntry
-from translator.core.anthropic.encoder import Encoder
-from translator.core.anthropic.message import render_message
-from translator.core.anthropic.request import MessagesRequest
 from translator.core.errors import ClientError
-from translator.core.events import Event, MessageDelta, StopReason, Usage, UsageSource
-from translator.core.exchange import Exchange, Translated
+from translator.core.exchange import Exchange
 from translator.core.facts import ModelFacts
-from translator.core.openai_chat.adapt import Adaptation, adapt, lesson
-from translator.core.openai_chat.decoder import Decoder
-from translator.core.openai_chat.errors import read_error
-from translator.core.openai_chat.request import render_request
+from translator.core.openai_chat.adapt import Adaptation
 from translator.core.profiles import Profile, profile_named
 
 ID_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -56,6 +50,33 @@ class Goal:
     #: None when nothing is known of the model.
     model: ModelEntry | None
     credential: CredentialEntry
+
+    @property
+    def profile(self) -> Profile:
+        """The upstream's profile with its own overrides, for this model."""
+        return profile_of(self.upstream).for_model(self.model_name)
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the model, in the core's words."""
+        return facts_of(self.model_name, self.model)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not appear in anything that the client is told."""
+        return (self.credential.secret(),)
+
+    def url(self, path: str) -> str:
+        return f"{self.upstream.base_url.rstrip('/')}{path}"
+
+    def bearer_headers(self) -> dict[str, str]:
+        """Headers for an upstream that takes its secret as a bearer token."""
+        return {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "authorization": f"Bearer {self.credential.secret()}",
+            **self.profile.headers,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,75 +116,11 @@ class Call(Protocol):
         """
 
 
-class MessagesCall:
-    """`POST /v1/messages`."""
-
-    def __init__(
-        self,
-        request: MessagesRequest,
-        *,
-        request_id: str,
-        session_id: str | None,
-        estimate: int,
-        headers: Mapping[str, str],
-    ) -> None:
-        self.request = request
-        self.alias = request.model
-        self.stream = request.stream
-        self.estimate = estimate
-        self.max_tokens = request.max_tokens
-        self.session_id = session_id or request.session_id
-        self.kind = kind_of(orjson.dumps(request.messages[-1]))
-        self._request_id = request_id
-        self._headers = headers
-
-    def empty_answer(self) -> bytes:
-        """Answer `max_tokens: 0`, which warms a cache that Bridge doesn't have, without an upstream."""
-        usage = Usage(input_tokens=self.estimate, source=UsageSource.ESTIMATED)
-        end = MessageDelta(stop_reason=StopReason.MAX_TOKENS, usage=usage)
-        return orjson.dumps(render_message([end], message_id=new_id("msg"), model=self.alias))
-
-    def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
-        profile = profile_of(goal.upstream).for_model(goal.model_name)
-        rendered = render_request(self.request, profile=profile, model=facts_of(goal))
-        body = adapt(rendered.body, lessons)
-        message_id = new_id("msg")
-        secrets = (goal.credential.secret(),)
-        decoder = Decoder(rendered.answer, profile=profile, new_id=new_id, secrets=secrets)
-        encoder = Encoder(
-            message_id=message_id, model=self.alias, request_id=self._request_id, input_estimate=self.estimate
-        )
-
-        def render_whole(events: Sequence[Event]) -> bytes:
-            return orjson.dumps(render_message(events, message_id=message_id, model=self.alias))
-
-        return Prepared(
-            url=f"{goal.upstream.base_url.rstrip('/')}/chat/completions",
-            headers=_bearer(goal, profile),
-            body=orjson.dumps(body),
-            exchange=Translated(decoder, encoder, render_whole),
-            read_error=partial(read_error, requested_model=self.alias, secrets=secrets),
-            learn=partial(lesson, body=body),
-            notes=rendered.notes,
-        )
-
-
-def _bearer(goal: Goal, profile: Profile) -> dict[str, str]:
-    return {
-        "content-type": "application/json",
-        "accept": "application/json, text/event-stream",
-        "authorization": f"Bearer {goal.credential.secret()}",
-        **profile.headers,
-    }
-
-
-def facts_of(goal: Goal) -> ModelFacts:
-    """Return what is known of the goal's model, in the core's words."""
-    if goal.model is None:
-        return ModelFacts(name=goal.model_name)
-    known = goal.model
+def facts_of(name: str, known: ModelEntry | None) -> ModelFacts:
+    if known is None:
+        return ModelFacts(name=name)
     return ModelFacts(
-        name=goal.model_name,
+        name=name,
         context_window=known.context_window,
         max_output_tokens=known.max_output_tokens,
         vision=known.vision,

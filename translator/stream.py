@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
-from translator.core.anthropic.encoder import PING
 from translator.core.errors import ClientError
 from translator.faults import judge_fault
 from translator.run import PING_S, Run
@@ -52,7 +51,7 @@ class Stream:
             if shown:
                 return shown
             if asyncio.get_running_loop().time() >= waiting_since + PING_S:
-                return PING
+                return self._exchange.ping
 
     async def _end(self) -> None:
         self._is_done = True

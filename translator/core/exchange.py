@@ -2,7 +2,7 @@
 
 The pump that moves the bytes knows no dialect. It feeds what it read to an `Exchange`, sends what comes back,
 and asks at the end what it saw. Two kinds exist: `Translated` decodes to events and encodes them again;
-a passing exchange (same dialect on both sides) hands the bytes on untouched and only reads them.
+`Passed` (the same dialect on both sides) hands the bytes on untouched and only reads them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,11 +11,15 @@ from typing import Protocol
 from translator.core.errors import ClientError
 from translator.core.events import Event, MessageDelta, MessageStop, StreamFailed, Usage
 
-__all__ = ["Exchange", "Translated"]
+__all__ = ["Exchange", "Passed", "Translated"]
 
 
 class Exchange(Protocol):
     """What the pump needs of an answer."""
+
+    @property
+    def ping(self) -> bytes:
+        """What keeps a silent stream alive, in the client's dialect."""
 
     @property
     def usage(self) -> Usage:
@@ -64,6 +68,82 @@ class Exchange(Protocol):
         """Take a whole answer; return the client's. Meaningless when `error` is set afterwards."""
 
 
+class Reader(Protocol):
+    """What watches an answer that passes unchanged."""
+
+    is_done: bool
+    has_output: bool
+    stop_reason: str | None
+    error: ClientError | None
+
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def is_finishing(self) -> bool: ...
+    def feed(self, data: bytes) -> bytes: ...
+    def finish(self) -> bytes: ...
+    def fail(self, error: ClientError) -> bytes: ...
+    def read_whole(self, body: bytes) -> None: ...
+
+
+class Passed:
+    """An answer that is handed on as it comes, and only read."""
+
+    def __init__(self, reader: Reader, *, ping: bytes) -> None:
+        self._reader = reader
+        self.ping = ping
+
+    @property
+    def usage(self) -> Usage:
+        return self._reader.usage
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._reader.notes
+
+    @property
+    def stop_reason(self) -> str | None:
+        return self._reader.stop_reason
+
+    @property
+    def error(self) -> ClientError | None:
+        return self._reader.error
+
+    @property
+    def has_output(self) -> bool:
+        return self._reader.has_output
+
+    @property
+    def is_complete(self) -> bool:
+        return self._reader.is_done
+
+    @property
+    def is_finishing(self) -> bool:
+        return self._reader.is_finishing
+
+    def feed(self, chunk: bytes) -> bytes:
+        return self._reader.feed(chunk)
+
+    def finish(self) -> bytes:
+        return self._reader.finish()
+
+    def fail(self, error: ClientError) -> bytes:
+        return self._reader.fail(error)
+
+    def start(self) -> bytes:
+        return b""
+
+    def feed_body(self, body: bytes) -> bytes:
+        # Nobody can make a stream of it without translating; what the body says of an error is still read.
+        return self._reader.feed(body) + self._reader.finish()
+
+    def whole(self, body: bytes) -> bytes:
+        self._reader.read_whole(body)
+        return body
+
+
 class EventDecoder(Protocol):
     """The upstream's side of a translation."""
 
@@ -96,11 +176,17 @@ class Translated:
     """
 
     def __init__(
-        self, decoder: EventDecoder, encoder: EventEncoder, render_whole: Callable[[Sequence[Event]], bytes]
+        self,
+        decoder: EventDecoder,
+        encoder: EventEncoder,
+        render_whole: Callable[[Sequence[Event]], bytes],
+        *,
+        ping: bytes,
     ) -> None:
         self._decoder = decoder
         self._encoder = encoder
         self._render_whole = render_whole
+        self.ping = ping
         self._final_usage: Usage | None = None
         self.error: ClientError | None = None
         self.stop_reason: str | None = None

@@ -1,0 +1,111 @@
+"""`POST /v1/messages` on its way to an upstream of any dialect."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+import orjson
+
+from translator.calls import Goal, Prepared, kind_of, new_id
+from translator.core.anthropic import render as anthropic
+from translator.core.anthropic.encoder import PING, Encoder
+from translator.core.anthropic.message import render_message
+from translator.core.anthropic.passthrough import MessageReader
+from translator.core.anthropic.request import MessagesRequest
+from translator.core.events import Event, MessageDelta, StopReason, Usage, UsageSource
+from translator.core.exchange import EventDecoder, Passed, Translated
+from translator.core.openai_chat import request as openai_chat
+from translator.core.openai_chat.adapt import Adaptation, adapt, lesson
+from translator.core.openai_chat.decoder import Decoder
+from translator.core.openai_chat.errors import read_error
+
+
+class MessagesCall:
+    """A parsed request, and who it is for."""
+
+    def __init__(
+        self,
+        request: MessagesRequest,
+        *,
+        request_id: str,
+        session_id: str | None,
+        estimate: int,
+        headers: Iterable[tuple[str, str]],
+    ) -> None:
+        self.request = request
+        self.alias = request.model
+        self.stream = request.stream
+        self.estimate = estimate
+        self.max_tokens = request.max_tokens
+        self.session_id = session_id or request.session_id
+        self.kind = kind_of(orjson.dumps(request.messages[-1]))
+        self._request_id = request_id
+        self._headers = headers
+
+    def empty_answer(self) -> bytes:
+        """Answer `max_tokens: 0`, which warms a cache that Bridge doesn't have, without an upstream."""
+        usage = Usage(input_tokens=self.estimate, source=UsageSource.ESTIMATED)
+        end = MessageDelta(stop_reason=StopReason.MAX_TOKENS, usage=usage)
+        return orjson.dumps(render_message([end], message_id=new_id("msg"), model=self.alias))
+
+    def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
+        return DIALECTS[goal.upstream.dialect](self, goal, lessons)
+
+    def for_chat(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
+        """Translate to chat/completions."""
+        profile = goal.profile
+        rendered = openai_chat.render_request(self.request, profile=profile, model=goal.facts)
+        body = adapt(rendered.body, lessons)
+        decoder = Decoder(rendered.answer, profile=profile, new_id=new_id, secrets=goal.secrets)
+        return Prepared(
+            url=goal.url("/chat/completions"),
+            headers=goal.bearer_headers(),
+            body=orjson.dumps(body),
+            exchange=self._translated(decoder),
+            read_error=partial(read_error, requested_model=self.alias, secrets=goal.secrets),
+            learn=partial(lesson, body=body),
+            notes=rendered.notes,
+        )
+
+    def for_anthropic(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:
+        """Pass the client's own body on, for another model name."""
+        rendered = anthropic.render_request(self.request, model=goal.facts)
+        reader = MessageReader(
+            request_id=self._request_id, model=self.alias, input_estimate=self.estimate, secrets=goal.secrets
+        )
+        return Prepared(
+            url=goal.url("/messages"),
+            headers=anthropic_headers(goal, self._headers),
+            body=orjson.dumps(rendered.body),
+            exchange=Passed(reader, ping=PING),
+            read_error=partial(read_error, requested_model=self.alias, secrets=goal.secrets),
+            notes=rendered.notes,
+        )
+
+    def _translated(self, decoder: EventDecoder) -> Translated:
+        message_id = new_id("msg")
+        encoder = Encoder(
+            message_id=message_id, model=self.alias, request_id=self._request_id, input_estimate=self.estimate
+        )
+
+        def render_whole(events: Sequence[Event]) -> bytes:
+            return orjson.dumps(render_message(events, message_id=message_id, model=self.alias))
+
+        return Translated(decoder, encoder, render_whole, ping=PING)
+
+
+#: How a Messages request is said to an upstream of each dialect.
+DIALECTS: Mapping[str, Callable[[MessagesCall, Goal, Sequence[Adaptation]], Prepared]] = {
+    "openai_chat": MessagesCall.for_chat,
+    "anthropic": MessagesCall.for_anthropic,
+}
+
+
+def anthropic_headers(goal: Goal, client_headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers for Anthropic's own API: our credential, the client's version and betas."""
+    return {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "x-api-key": goal.credential.secret(),
+        **anthropic.forwarded_headers(client_headers),
+        **goal.profile.headers,
+    }
