@@ -28,6 +28,8 @@ COLOURS = {
     "no secret": "danger",
 }
 
+EDITABLE = ["label", "enabled", "draining", "priority", "weight", "rpm", "tpm", "concurrency"]
+
 
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
     secret = forms.CharField(
@@ -39,7 +41,7 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Credential
-        fields = ["upstream", "label", "enabled", "draining", "priority", "weight", "rpm", "tpm", "concurrency"]
+        fields = ["upstream", *EDITABLE]
 
     def clean_secret(self) -> str:
         typed: str = self.cleaned_data["secret"]
@@ -99,7 +101,7 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
 
     def save_model(self, request: HttpRequest, obj: Credential, form: CredentialForm, change: bool) -> None:
         # Only what the form changed, so that a secret stored meanwhile is not overwritten.
-        obj.save(update_fields=form.Meta.fields if change else None)
+        obj.save(update_fields=EDITABLE if change else None)
         if secret := form.cleaned_data["secret"]:
             set_secret(obj, secret)
 
