@@ -5,7 +5,8 @@ overruns the window. Thinking of earlier turns is not counted, as no model reads
 sent on: signatures, encrypted results, cache marks, Claude Code's line of accounting.
 
 Source: https://platform.claude.com/docs/en/build-with-claude/token-counting (what counts, read 2026-11-30). The constants
-are fits to common tokenizers on prose, code and tool schemas.
+were fitted in November 2026 to the tokenizer that `anthropic` 0.30 carried: 4 to 10 % high on prose, code and tool schemas, up to
+10 % low on logs full of numbers, up to 25 % low on hexadecimal digests.
 """
 
 from collections.abc import Mapping
@@ -19,8 +20,11 @@ from translator.core.anthropic.request import MessagesRequest
 __all__ = ["estimate_chat_tokens", "estimate_input_tokens"]
 
 CHARS_PER_TOKEN = 3.5
-#: Beside its share as a character, each byte of UTF-8 beyond the first: 2/3 of a token a CJK character in all.
-TOKENS_PER_EXTRA_BYTE = 0.2
+#: Beside its share as a character, each byte of UTF-8 beyond the first: 0.8 of a token a CJK character in all.
+TOKENS_PER_EXTRA_BYTE = 0.25
+#: Beside its share as a character, each digit: tokenizers cut numbers into pieces of one to three.
+TOKENS_PER_DIGIT = 0.25
+DIGITS = b"0123456789"
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_BLOCK = 3
 #: What tool use costs at all: the upstream's template explains it to the model.
@@ -90,12 +94,19 @@ def _chat_part_tokens(part: Any) -> float:
 
 
 def _text_tokens(text: str) -> float:
-    extra_bytes = 0 if text.isascii() else len(text.encode()) - len(text)
-    return len(text) / CHARS_PER_TOKEN + extra_bytes * TOKENS_PER_EXTRA_BYTE
+    return _utf8_tokens(text.encode(), len(text))
 
 
 def _json_tokens(value: Any) -> float:
-    return _text_tokens(orjson.dumps(value).decode())
+    # The few characters outside ASCII count as their bytes, which comes to about the same.
+    text = orjson.dumps(value)
+    return _utf8_tokens(text, len(text))
+
+
+def _utf8_tokens(text: bytes, chars: int) -> float:
+    digits = len(text) - len(text.translate(None, DIGITS))
+    extra_bytes = len(text) - chars
+    return chars / CHARS_PER_TOKEN + digits * TOKENS_PER_DIGIT + extra_bytes * TOKENS_PER_EXTRA_BYTE
 
 
 def _tool_tokens(tools: list[dict[str, Any]]) -> float:

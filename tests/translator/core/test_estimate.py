@@ -68,6 +68,10 @@ def test_a_cjk_character_is_most_of_a_token():
     assert 600 < estimate(user("値" * 1_000)) < 1_000
 
 
+def test_numbers_are_dense():
+    assert 40 < estimate(user("2026-11-30T19:59:12.345Z status=200 ms=991 " * 2)) < 70
+
+
 def test_more_is_never_less():
     counts = [estimate(user("x" * length)) for length in range(0, 2_000, 100) if length]
 

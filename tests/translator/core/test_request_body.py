@@ -6,7 +6,10 @@ from tests.translator.core.asking import asked, assistant, call, rendered, resul
 from translator.core.anthropic.render import forwarded_headers, render_request
 from translator.core.errors import UnsupportedFeature
 from translator.core.facts import ModelFacts
+from translator.core.openai_chat import request as chat
 from translator.core.openai_chat.reasoning import ReasoningState
+from translator.core.openai_responses import request as responses
+from translator.core.profiles import PROFILES
 
 SMALLEST = {"model": "up-x", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -268,6 +271,18 @@ def test_the_answer_is_read_with_what_was_asked():
 
 def test_the_limit_of_the_answer_is_the_one_that_was_sent():
     assert rendered(facts={"max_output_tokens": 7}).answer.max_tokens == 7
+
+
+def test_the_input_is_not_estimated_twice():
+    request, model = asked(), ModelFacts(name="up-x", context_window=10_000)
+
+    answers = [
+        chat.render_request(request, profile=PROFILES["plain"], model=model, input_estimate=7).answer,
+        responses.render_request(request, profile=PROFILES["plain"], model=model, input_estimate=7).answer,
+        render_request(request, model=model, input_estimate=7).answer,
+    ]
+
+    assert [answer.input_estimate for answer in answers] == [7, 7, 7]
 
 
 def test_an_upstream_of_the_same_dialect_gets_the_body_untouched_but_for_the_name():

@@ -17,15 +17,23 @@ __all__ = ["forwarded_headers", "render_request"]
 DEFAULT_VERSION = "2023-06-01"
 
 
-def render_request(request: MessagesRequest, *, model: ModelFacts) -> RenderedRequest:
-    """Return the client's body for the upstream model, with the context its usage is read with."""
+def render_request(
+    request: MessagesRequest, *, model: ModelFacts, input_estimate: int | None = None
+) -> RenderedRequest:
+    """Return the client's body for the upstream model, with the context its usage is read with.
+
+    Args:
+        request: The client's request; it is not changed.
+        model: The upstream model.
+        input_estimate: Input tokens, if they have been estimated before; None estimates them now.
+    """
     answer = AnswerContext(
         model=request.model,
         stop_sequences=request.stop_sequences,
         max_tokens=request.max_tokens,
         show_thinking=request.thinking.is_on,
         omit_thinking_text=request.thinking.omit_text,
-        input_estimate=estimate_input_tokens(request),
+        input_estimate=estimate_input_tokens(request) if input_estimate is None else input_estimate,
     )
     return RenderedRequest(body={**request.body, "model": model.name}, answer=answer)
 

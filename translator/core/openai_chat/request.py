@@ -43,13 +43,16 @@ NO_PREFILL = "This model does not support assistant message prefill. The convers
 ASK_FOR_JSON = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
 
 
-def render_request(request: MessagesRequest, *, profile: Profile, model: ModelFacts) -> RenderedRequest:
+def render_request(
+    request: MessagesRequest, *, profile: Profile, model: ModelFacts, input_estimate: int | None = None
+) -> RenderedRequest:
     """Return what to send to a chat upstream, and what its answer must be read with.
 
     Args:
         request: The client's request; it is not changed.
         profile: The upstream's switches, before those of the model.
         model: The upstream model.
+        input_estimate: Input tokens, if they have been estimated before; None estimates them now.
 
     Raises:
         InvalidRequest: Something in the request cannot be said to this upstream, nor left out with good conscience.
@@ -66,7 +69,8 @@ def render_request(request: MessagesRequest, *, profile: Profile, model: ModelFa
         raise InvalidRequest(path="messages", reason="at least one message with content is required")
     format_keys, format_ask = _response_format(request, profile)
     asks = (*request.system, *conversation.hoisted, tools.ask, format_ask)
-    input_estimate = estimate_input_tokens(request)
+    if input_estimate is None:
+        input_estimate = estimate_input_tokens(request)
     max_tokens = _limit(request, profile, model, input_estimate)
     body: dict[str, Any] = {
         "model": model.name,

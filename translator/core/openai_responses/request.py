@@ -38,20 +38,23 @@ RENAMED: Mapping[str, str] = {
 STATELESS: Mapping[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
 
 
-def render_request(request: MessagesRequest, *, profile: Profile, model: ModelFacts) -> RenderedRequest:
+def render_request(
+    request: MessagesRequest, *, profile: Profile, model: ModelFacts, input_estimate: int | None = None
+) -> RenderedRequest:
     """Return what to send to a Responses upstream, and what its answer must be read with.
 
     Args:
         request: The client's request; it is not changed.
         profile: The upstream's switches, before those of the model.
         model: The upstream model.
+        input_estimate: Input tokens, if they have been estimated before; None estimates them now.
 
     Raises:
         InvalidRequest: Something in the request cannot be said to this upstream, nor left out with good conscience.
     """
     profile = profile.for_model(model.name)
     plain = replace(profile, reasoning_in="reasoning_items", unsupported=(), extra_body=NOTHING, by_model=NOTHING)
-    rendered = chat.render_request(request, profile=plain, model=model)
+    rendered = chat.render_request(request, profile=plain, model=model, input_estimate=input_estimate)
     body = {**_renamed(rendered.body, shows_thinking=request.thinking.is_on), **profile.extra_body}
     return replace(rendered, body={key: value for key, value in body.items() if key not in profile.unsupported})
 
