@@ -16,6 +16,7 @@ class Place(Enum):
     """Where in the text the next character stands."""
 
     START = "before the first word"
+    OPENED = "between the tag and the block's first word"
     THINKING = "in the block"
     AFTER = "between the block and the text"
     TEXT = "in the text"
@@ -37,6 +38,8 @@ class ThinkTags:
         match self._place:
             case Place.START:
                 return self._start(held)
+            case Place.OPENED:
+                return self._open(held)
             case Place.THINKING:
                 return self._think(held)
             case _:
@@ -50,13 +53,20 @@ class ThinkTags:
     def _start(self, held: str) -> tuple[str, str]:
         begun = held.lstrip()
         if begun.startswith(OPEN):
-            self._place = Place.THINKING
-            return self._think(begun.removeprefix(OPEN).lstrip())
+            self._place = Place.OPENED
+            return self._open(begun.removeprefix(OPEN))
         if OPEN.startswith(begun) and len(held) <= MAX_SPACE:
             self._held = held
             return "", ""
         self._place = Place.TEXT
         return "", held
+
+    def _open(self, held: str) -> tuple[str, str]:
+        begun = held.lstrip()
+        if not begun:
+            return "", ""
+        self._place = Place.THINKING
+        return self._think(begun)
 
     def _think(self, held: str) -> tuple[str, str]:
         thinking, tag, text = held.partition(CLOSE)
