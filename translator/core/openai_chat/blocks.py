@@ -16,7 +16,7 @@ from translator.core.errors import UnsupportedFeature
 from translator.core.facts import ModelFacts
 from translator.core.switches import Profile
 
-__all__ = ["Reader", "joined_text", "server_result_text", "text_part"]
+__all__ = ["Reader", "joined_text", "server_result_texts", "text_part"]
 
 type Part = dict[str, Any]
 
@@ -89,7 +89,7 @@ class Reader:
                 yield text_part(orjson.dumps(state).decode())
             case {"type": "compaction", "content": str(summary)} if summary:
                 yield text_part(f"Summary of the earlier conversation:\n{summary}")
-            case {"type": "text" | _, "text": str(text)} if text.strip():
+            case {"text": str(text)} if text.strip():
                 yield text_part(text)
             case {"type": "text" | "thinking" | "redacted_thinking" | "compaction"}:
                 pass
@@ -153,9 +153,10 @@ def _file_part(name: str, data: str) -> Part:
     return {"type": "file", "file": {"filename": name, "file_data": f"data:application/pdf;base64,{data}"}}
 
 
-def server_result_text(block: Mapping[str, Any]) -> str:
-    """Return what the result of a server tool told the model, in short lines; empty when it told nothing."""
-    return "\n".join(_result_lines(block.get("content"))).strip()
+def server_result_texts(block: Mapping[str, Any]) -> list[str]:
+    """Return what the result of a server tool told the model, as one text; none when it told nothing."""
+    lines = "\n".join(_result_lines(block.get("content"))).strip()
+    return [lines] if lines else []
 
 
 def _result_lines(value: Any) -> Iterator[str]:

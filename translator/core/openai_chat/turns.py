@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from translator.core.anthropic.request import system_texts
-from translator.core.openai_chat.blocks import Part, Reader, joined_text, server_result_text, text_part
+from translator.core.openai_chat.blocks import Part, Reader, joined_text, server_result_texts, text_part
 
 __all__ = ["AssistantTurn", "Conversation", "Result", "UserTurn", "read_conversation"]
 
@@ -144,7 +144,7 @@ def _assistant_turn(content: str | list[dict[str, Any]], path: str, reader: Read
                 parts = reader.parts(block.get("content"), f"{path}.{index}.content")
                 turn.texts.append(f"Tool result: {joined_text(parts)}")
             case kind if kind.endswith("_tool_result"):
-                turn.texts += [text for text in [server_result_text(block)] if text]
+                turn.texts += server_result_texts(block)
             case _:
                 turn.texts += [part["text"] for part in reader.block(block, f"{path}.{index}") if "text" in part]
     return turn
