@@ -40,13 +40,13 @@ def pair(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Runni
 def hang_up(gateway: RunningGateway, number: int) -> None:
     """Read some of a long answer and leave, or leave before it has begun."""
     body = question(
-        "script/wait=300ms,frames=50" if number % LEAVES_EARLY == 0 else "script/ok,frames=300,gap=5ms", stream=True
+        "script/wait=300ms,frames=50" if number % LEAVES_EARLY == 0 else "script/ok,frames=300,gap=20ms", stream=True
     )
     if number % LEAVES_EARLY == 0:
         leave_before_the_answer(gateway, body)
         return
     with opened(gateway, body) as answer:
-        for _ in islice(answer.iter_raw(), 1 + number % 5):
+        for _ in islice(answer.iter_raw(), 1 + 3 * (number % 5)):
             pass
 
 
