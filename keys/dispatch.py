@@ -136,7 +136,11 @@ class Dispatcher:
         def choose(target: Target, excluded: Collection[int]) -> Choice | Saturated:
             return self._choose(target, excluded, session, estimate_tokens)
 
-        plan = failover(self._order(route), choose, budget=self._budget, now=self._now)
+        def only_one(target: Target) -> Choice | None:
+            now = self._now()
+            return self._mirror.board(target.upstream.id, now).only_one(now=now, tokens=estimate_tokens)
+
+        plan = failover(self._order(route), choose, budget=self._budget, now=self._now, only_one=only_one)
         try:
             proposal = next(plan)
             while True:

@@ -84,10 +84,11 @@ class Mirror:
         """Take what Postgres holds, except where this worker has fresher news."""
         for subject in Subject:
             self._hear_states(subject, shared)
+        self.known.crew = shared.crew
         for credential_id in {*shared.others, *self.known.loads}:
             in_flight, sends, tokens = shared.others.get(credential_id, (0, 0, 0))
             load = self.known.load(credential_id)
-            load.hear(in_flight=in_flight, sends=sends, tokens=tokens, workers=shared.workers)
+            load.hear(in_flight=in_flight, sends=sends, tokens=tokens)
             self.update(credential_id, "")
 
     def _hear_states(self, subject: Subject, shared: Shared) -> None:
@@ -113,7 +114,7 @@ class Mirror:
         if theirs is None:
             # Somebody deleted the row, unless ours was written after the reading.
             return mine.changed_at < read_at - NEWS_S
-        return theirs.changed_at > mine.changed_at
+        return theirs.changed_at >= mine.changed_at
 
     def _healths(self, subject: Subject) -> dict[Place, Health]:
         return self.known.healths if subject is Subject.CREDENTIAL else self.upstreams

@@ -8,7 +8,7 @@ path of a request: changes wait in memory until Postgres takes them.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 
 from keys.listening import Follower
 from keys.pool.health import Health
+from keys.pool.load import Crew
 from keys.pool.verdicts import Cause, State
 
 logger = logging.getLogger(__name__)
@@ -53,9 +54,10 @@ class Shared:
     states: Mapping[StateKey, Health]
     #: The other workers' loads by credential, added up.
     others: Mapping[int, Figures]
-    workers: int
+    crew: Crew
 
 
+#: The newest change wins, except that a rest that ends later is never cut short by another rest.
 WRITE = """
 INSERT INTO {table} ({column}, model_name, state, until, cause, failures, rests, last_success_at, last_failure_at,
                      changed_at)
@@ -68,8 +70,9 @@ ON CONFLICT ({column}, model_name) DO UPDATE SET
   cause = EXCLUDED.cause, failures = EXCLUDED.failures, rests = EXCLUDED.rests,
   last_success_at = greatest({table}.last_success_at, EXCLUDED.last_success_at),
   last_failure_at = greatest({table}.last_failure_at, EXCLUDED.last_failure_at),
-  changed_at = EXCLUDED.changed_at
+  changed_at = greatest({table}.changed_at, EXCLUDED.changed_at)
 WHERE {table}.changed_at <= EXCLUDED.changed_at
+   OR (EXCLUDED.state <> 'ready' AND {table}.state <> 'ready' AND EXCLUDED.until > {table}.until)
 """
 READ = """
 SELECT {column}, model_name, state, extract(epoch FROM until), cause, failures, rests,
@@ -91,7 +94,7 @@ BEAT = """
 INSERT INTO keys_worker (id, heartbeat_at, loads) VALUES (%s, now(), %s)
 ON CONFLICT (id) DO UPDATE SET heartbeat_at = EXCLUDED.heartbeat_at, loads = EXCLUDED.loads
 """
-READ_WORKERS = "SELECT loads FROM keys_worker WHERE id <> %s AND heartbeat_at > now() - interval '1 s' * %s"
+READ_WORKERS = "SELECT id, loads FROM keys_worker WHERE id <> %s AND heartbeat_at > now() - interval '1 s' * %s"
 FORGET_WORKERS = "DELETE FROM keys_worker WHERE heartbeat_at < now() - interval '1 s' * %s"
 
 
@@ -161,8 +164,9 @@ class StateStore:
             cursor = await connection.execute(READ.format(table=table, column=column).encode())
             states |= {(subject, row[0], row[1]): _health(row) for row in await cursor.fetchall()}
         cursor = await connection.execute(READ_WORKERS.encode(), [self._worker_id, LEASE_S])
-        loads = [row[0] for row in await cursor.fetchall()]
-        self._hear(Shared(read_at=read_at, states=states, others=_added_up(loads), workers=len(loads) + 1))
+        loads = dict(await cursor.fetchall())
+        crew = Crew(size=len(loads) + 1, index=sorted([*loads, self._worker_id]).index(self._worker_id))
+        self._hear(Shared(read_at=read_at, states=states, others=_added_up(loads.values()), crew=crew))
 
     async def _write_for_ever(self) -> None:
         while True:
@@ -241,7 +245,7 @@ def _float(number: Any) -> float | None:
     return None if number is None else float(number)
 
 
-def _added_up(loads: list[dict[str, list[int]]]) -> dict[int, Figures]:
+def _added_up(loads: Iterable[dict[str, list[int]]]) -> dict[int, Figures]:
     total: dict[int, Figures] = {}
     for load in loads:
         for credential_id, (in_flight, sends, tokens) in load.items():

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from keys.entries import CredentialEntry
 from keys.pool.health import READY, Health
-from keys.pool.load import Load
+from keys.pool.load import ALONE, Crew, Load
 from keys.pool.verdicts import Cause, State
 
 #: A lower priority serves only where no higher one can.
@@ -88,8 +88,14 @@ class Shared:
     #: Trial attempts under way.
     probes: set[HealthKey] = field(default_factory=set)
 
+    #: The workers these are shared with.
+    crew: Crew = ALONE
+
     def load(self, credential_id: int) -> Load:
-        return self.loads.setdefault(credential_id, Load())
+        known = self.loads.get(credential_id)
+        if known is None:
+            known = self.loads[credential_id] = Load()
+        return known
 
     def health(self, credential_id: int, model: str = "") -> Health:
         return self.healths.get((credential_id, model), READY)
@@ -189,6 +195,13 @@ class Board:
         decision = self._decision(model, scores, place, why, now)
         return Choice(credential=entry, is_probe=self._is_probe(entry, model, now), decision=decision)
 
+    def only_one(self, *, now: float, tokens: int = 0) -> Choice | None:
+        """Return the pool's only usable credential, resting or not; None if there are others, or it is full."""
+        usable = [entry for entry in self.credentials if entry.enabled and not entry.defect and not entry.draining]
+        if len(usable) != 1 or usable[0].draining or self._full(usable[0], now, tokens):
+            return None
+        return Choice(credential=usable[0], is_probe=True, decision={"chosen": usable[0].id, "why": "the only one"})
+
     def ejected(self, model: str, now: float, *, but: int) -> int:
         """Count the credentials that are ejected as a whole or for `model`, leaving out one."""
         return sum(
@@ -276,7 +289,7 @@ class Board:
             return ""
         load = self._shared.load(entry.id)
         load.expire(now)
-        if load.has_room(entry, tokens):
+        if load.has_room(entry, tokens, self._shared.crew):
             return ""
         self._await((load.frees_at(now), entry.id, ""), now)
         return "full"

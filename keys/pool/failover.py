@@ -55,7 +55,7 @@ class Proposal:
 #: What the choice depends on: the target and the credentials tried already.
 Choose = Callable[[Target, Collection[int]], Choice | Saturated]
 
-#: After these the upstream's own words are about our credentials and not for the client.
+#: After these it is of more use to the client when the pool can serve again than what the upstream said.
 OURS = frozenset({Cause.WRONG_KEY, Cause.NO_CREDIT, Cause.RATE_LIMIT})
 
 
@@ -75,9 +75,18 @@ class Progress:
 
 
 def failover(
-    targets: Sequence[Target], choose: Choose, *, budget: RetryBudget, now: Callable[[], float]
+    targets: Sequence[Target],
+    choose: Choose,
+    *,
+    budget: RetryBudget,
+    now: Callable[[], float],
+    only_one: Callable[[Target], Choice | None] = lambda _: None,
 ) -> Generator[Proposal, Verdict, Refusal | None]:
     """Yield whom to try; be sent the verdict; end when nothing is left to do.
+
+    Args:
+        only_one: Gives the credential of a pool that has no other, resting or not. When nobody can serve, it is
+            asked all the same: its upstream's own words serve the client better than our refusal.
 
     Returns:
         None when the last attempt's outcome is the answer, else what to tell the client instead.
@@ -90,7 +99,17 @@ def failover(
             return None
         if progress.tried >= ATTEMPTS_MAX:
             break
+    if progress.tried == 0 and (last_resort := _last_resort(targets, only_one)) is not None:
+        yield last_resort
+        return None
     return _refusal(progress, now())
+
+
+def _last_resort(targets: Sequence[Target], only_one: Callable[[Target], Choice | None]) -> Proposal | None:
+    for target in targets:
+        if (choice := only_one(target)) is not None:
+            return Proposal(target=target, choice=choice, number=1)
+    return None
 
 
 def _try_target(
@@ -124,7 +143,7 @@ def _refusal(progress: Progress, now: float) -> Refusal | None:
         announced = last.announced.retry_after_s
         return Refusal(reason=Reason.RATE_LIMITED, retry_after_s=_sooner(wait_s, announced))
     if wait_s is None:
-        return Refusal(reason=Reason.NO_CREDENTIAL, retry_after_s=None)
+        return None if last is not None else Refusal(reason=Reason.NO_CREDENTIAL, retry_after_s=None)
     reason = Reason.RATE_LIMITED if progress.is_rate_limited else Reason.SATURATED
     return Refusal(reason=reason, retry_after_s=wait_s)
 

@@ -9,6 +9,25 @@ WINDOW_S = 60.0
 BUCKET_S = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """The workers that share the credentials, and which of them this one is."""
+
+    size: int = 1
+    index: int = 0
+
+    def share(self, limit: int, credential_id: int) -> int:
+        """Return this worker's part of a limit; the remainders go round, credential by credential.
+
+        At least one: where the limit is below the number of workers, it may be exceeded until they hear of each other.
+        """
+        whole, rest = divmod(limit, self.size)
+        return max(1, whole + ((credential_id + self.index) % self.size < rest))
+
+
+ALONE = Crew()
+
+
 @dataclass(slots=True)
 class Bucket:
     """Sends and tokens of two seconds."""
@@ -28,32 +47,23 @@ class Load:
     others_in_flight: int = 0
     others_sends: int = 0
     others_tokens: int = 0
-    #: How many workers share the credential, this one included.
-    workers: int = 1
-    #: Own use since the others' figures came.
-    fresh_in_flight: int = 0
-    fresh_sends: int = 0
     _buckets: deque[Bucket] = field(default_factory=deque, repr=False)
 
     def claim(self, tokens: int, *, now: float) -> None:
         """Count an attempt that is about to be sent."""
         self.expire(now)
         self.in_flight += 1
-        self.fresh_in_flight += 1
         self._count(now, sends=1, tokens=tokens)
 
     def release(self, tokens: int, *, now: float) -> None:
         """Count an attempt as over; `tokens` is what it used beyond the claim's estimate, maybe negative."""
         self.expire(now)
         self.in_flight -= 1
-        self.fresh_in_flight -= 1
         self._count(now, sends=0, tokens=tokens)
 
-    def hear(self, *, in_flight: int, sends: int, tokens: int, workers: int) -> None:
+    def hear(self, *, in_flight: int, sends: int, tokens: int) -> None:
         """Take what the other workers told about themselves."""
         self.others_in_flight, self.others_sends, self.others_tokens = in_flight, sends, tokens
-        self.workers = max(1, workers)
-        self.fresh_in_flight = self.fresh_sends = 0
 
     def expire(self, now: float) -> None:
         """Forget what is older than the window."""
@@ -70,30 +80,19 @@ class Load:
     def is_idle(self) -> bool:
         return not self._buckets and not self.in_flight
 
-    def has_room(self, credential: CredentialEntry, tokens: int) -> bool:
+    def has_room(self, credential: CredentialEntry, tokens: int, crew: Crew = ALONE) -> bool:
         """Tell whether one more attempt of about `tokens` fits into the credential's own limits.
 
-        Between two messages of the others each worker takes no more than its share of what was left, so
-        that together they don't exceed a limit. Tokens are estimates anyway and go without that.
+        Each worker takes its share of a limit, so that no word from the others has to be waited for. Tokens are
+        estimates anyway: there the others' last word is subtracted.
         """
-        if not self._fits(credential.concurrency, self.in_flight, self.others_in_flight, self.fresh_in_flight):
+        if not _fits(credential.concurrency, self.in_flight, self.others_in_flight, crew, credential.id):
             return False
-        if not self._fits(credential.rpm, self.sends, self.others_sends, self.fresh_sends):
+        if not _fits(credential.rpm, self.sends, self.others_sends, crew, credential.id):
             return False
         used = self.tokens + self.others_tokens
         # A request larger than the whole allowance goes when nothing else runs, rather than never.
         return credential.tpm is None or used + tokens <= credential.tpm or used <= 0
-
-    def _fits(self, limit: int | None, own: int, others: int, fresh: int) -> bool:
-        if limit is None:
-            return True
-        if own + others >= limit:
-            return False
-        if self.workers == 1:
-            return True
-        left_then = limit - others - (own - fresh)
-        # Inexact by one attempt per other worker, so that a limit below their number starves none.
-        return fresh < max(left_then / self.workers, 1.0)
 
     def _count(self, now: float, *, sends: int, tokens: int) -> None:
         if not self._buckets or now - self._buckets[-1].starts_at >= BUCKET_S:
@@ -103,4 +102,7 @@ class Load:
         bucket.tokens += tokens
         self.sends += sends
         self.tokens += tokens
-        self.fresh_sends += sends
+
+
+def _fits(limit: int | None, own: int, others: int, crew: Crew, credential_id: int) -> bool:
+    return limit is None or (own + others < limit and own < crew.share(limit, credential_id))
