@@ -53,7 +53,9 @@ class MessagesCall:
     def for_chat(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
         """Translate to chat/completions."""
         profile = goal.profile
-        rendered = openai_chat.render_request(self.request, profile=profile, model=goal.facts)
+        rendered = openai_chat.render_request(
+            self.request, profile=profile, model=goal.facts, input_estimate=self.estimate
+        )
         body = adapt(rendered.body, lessons)
         decoder = Decoder(rendered.answer, profile=profile, new_id=new_id, secrets=goal.secrets)
         return Prepared(
@@ -68,7 +70,7 @@ class MessagesCall:
 
     def for_anthropic(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:
         """Pass the client's own body on, for another model name."""
-        rendered = anthropic.render_request(self.request, model=goal.facts)
+        rendered = anthropic.render_request(self.request, model=goal.facts, input_estimate=self.estimate)
         reader = MessageReader(
             request_id=self._request_id, model=self.alias, input_estimate=self.estimate, secrets=goal.secrets
         )
