@@ -1,6 +1,7 @@
 """Settings of Bridge. Every `BRIDGE_*` variable is listed in docs/configuration.md."""
 
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from django.utils.csp import CSP
 
@@ -80,6 +81,24 @@ CHANNEL_LAYERS: dict[str, dict[str, object]] = {
         else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
     )
 }
+
+# smtp://user:password@host:25; `smtps:` for TLS from the start, `smtp+starttls:` for TLS after a greeting.
+_smtp = urlsplit(env_secret("BRIDGE_SMTP_URL") or "smtp://localhost:25")
+MAILERS = {
+    "default": {
+        "BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "OPTIONS": {
+            "host": _smtp.hostname or "localhost",
+            "port": _smtp.port,
+            "username": unquote(_smtp.username or ""),
+            "password": unquote(_smtp.password or ""),
+            "use_ssl": _smtp.scheme == "smtps",
+            "use_tls": _smtp.scheme == "smtp+starttls",
+            "timeout": 10,
+        },
+    }
+}
+DEFAULT_FROM_EMAIL = env_str("BRIDGE_MAIL_FROM", "bridge@localhost")
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
