@@ -35,7 +35,7 @@ class Row:
     statuses: tuple[tuple[int, int], ...] = ()
     #: `code` or `type` in the body, lower case.
     words: frozenset[str] = frozenset()
-    #: Pieces of the text, lower case.
+    #: Pieces of the text, or of a word, lower case.
     phrases: tuple[str, ...] = ()
     status: int
     type: ErrorType
@@ -156,12 +156,12 @@ def _client_error(
 
 
 def _row(status: int, report: ErrorReport) -> Row:
-    text = report.text.lower()
+    said = " ".join([report.text.lower(), *report.words])
     return next(
         row
         for row in ROWS
         if row.words & report.words
-        or any(phrase in text or phrase in report.words for phrase in row.phrases)
+        or any(phrase in said for phrase in row.phrases)
         or any(first <= status <= last for first, last in row.statuses)
         or not (row.words or row.phrases or row.statuses)
     )

@@ -7,7 +7,7 @@ __all__ = ["split_content"]
 
 def split_content(parts: list[Any]) -> list[tuple[str, str]]:
     """Return the parts as (`thinking` or `text`, text), in order; references and media are left out."""
-    return [piece for part in parts for piece in _pieces(part)]
+    return [(kind, text) for part in parts for kind, text in _pieces(part) if text]
 
 
 def _pieces(part: Any) -> list[tuple[str, str]]:

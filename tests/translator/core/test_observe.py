@@ -1,0 +1,148 @@
+"""Chat/completions streams that pass through: the bytes stay, and what they say is known."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.translator.core.upstreams import DONE, chunk, finish, message, sse, tool, usage
+from translator.core.errors import ClientError, ErrorType
+from translator.core.events import UsageSource
+from translator.core.openai_chat.observe import ChatReader
+
+WHOLE = sse(chunk(role="assistant"), chunk(content="Hello"), finish(), usage(), DONE)
+CUT = sse(chunk(role="assistant"), chunk(content="Hello"))
+
+
+def reader(**more) -> ChatReader:
+    return ChatReader(**{"model": "m", "input_estimate": 50} | more)
+
+
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+def test_a_complete_stream_passes_unchanged(step):
+    subject = reader()
+    out = b"".join(subject.feed(WHOLE[at : at + step]) for at in range(0, len(WHOLE), step)) + subject.finish()
+
+    assert out == WHOLE
+    assert (subject.stop_reason, subject.error, subject.has_output, subject.is_done) == ("stop", None, True, True)
+    assert (subject.usage.input_tokens, subject.usage.output_tokens, subject.usage.source) == (20, 5, "upstream")
+    assert subject.notes == ()
+
+
+def test_the_usage_chunk_is_hidden_from_who_did_not_ask_for_it():
+    subject = reader(hides_usage=True)
+    out = subject.feed(WHOLE)
+
+    assert out == sse(chunk(role="assistant"), chunk(content="Hello"), finish(), DONE)
+    assert subject.usage.source is UsageSource.UPSTREAM
+
+
+def test_frames_of_several_lines_are_kept_beside_a_hidden_one():
+    subject = reader(hides_usage=True)
+
+    assert subject.feed(sse(usage()) + b'data: {\ndata: "a":1}\n\n') == b'data: {\ndata: "a":1}\n\n'
+
+
+@pytest.mark.parametrize("kept", range(0, len(CUT), 31))
+def test_a_cut_stream_ends_with_an_error(kept):
+    subject = reader()
+    out = subject.feed(CUT[:kept]) + subject.finish()
+
+    frames = out.split(b"\n\n")
+    assert json.loads(frames[-2].removeprefix(b"data: "))["error"]["type"] == "server_error"
+    assert CUT.startswith(b"\n\n".join(frames[:-2]))
+    assert subject.error.type is ErrorType.API
+    assert subject.finish() == subject.feed(WHOLE) == b""
+
+
+@pytest.mark.parametrize("end", [sse(finish()), sse(finish()).rstrip(), sse(DONE), sse(DONE).rstrip()])
+def test_a_finish_or_a_done_mark_is_an_end(end):
+    subject = reader()
+    out = subject.feed(CUT + end) + subject.finish()
+
+    assert out == CUT + end.rstrip() + b"\n\n"
+    assert subject.error is None
+    assert subject.is_done
+
+
+def test_it_is_known_when_only_usage_is_missing():
+    subject = reader()
+    subject.feed(CUT)
+    assert not subject.is_finishing
+    subject.feed(sse(finish()))
+
+    assert subject.is_finishing
+
+
+def test_an_error_of_the_upstream_is_known():
+    subject = reader(secrets=("topsecret",))
+    error = sse({"error": {"code": 429, "message": "topsecret is busy"}})
+
+    assert subject.feed(CUT + error) == CUT + error
+    assert (subject.error.type, subject.error.message) == ("rate_limit_error", "[redacted] is busy")
+    assert subject.fail(subject.error) == b""
+    assert subject.usage.source is UsageSource.ESTIMATED
+
+
+def test_a_failure_found_elsewhere_ends_the_stream():
+    subject = reader()
+    out = subject.fail(ClientError(status=504, type=ErrorType.TIMEOUT, message="late"))
+
+    assert json.loads(out.removeprefix(b"data: "))["error"]["message"] == "late"
+
+
+def test_a_frame_too_long_ends_the_stream():
+    assert reader().feed(b"data: " + b"x" * 2_000_000).startswith(b'data: {"error"')
+
+
+USAGES = {
+    "nothing yet": (b"", (0, 0, "unknown")),
+    "text": (CUT, (50, 2, "estimated")),
+    "reasoning and calls": (sse(chunk(reasoning="0123"), chunk(tool_calls=[tool("0123"), 7])), (50, 2, "estimated")),
+    "counts so far": (sse(chunk(content="Hello") | usage(20, 1) | {"choices": []}, chunk(content="012345678")), (20, 3, "partial")),
+    "groq": (sse(finish() | {"x_groq": {"usage": usage()["usage"]}}, DONE), (20, 5, "upstream")),
+    "wrong kinds": (sse({"choices": 7, "usage": 7, "x_groq": 7}, {"choices": [7, {"delta": 7}]}, "7", "{"), (0, 0, "unknown")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", USAGES)
+def test_usage(kind):
+    stream, expected = USAGES[kind]
+    subject = reader(max_tokens=100)
+    subject.feed(stream)
+    got = subject.usage
+
+    assert (got.input_tokens, got.output_tokens, got.source) == expected
+
+
+def test_a_whole_answer():
+    subject = reader()
+    subject.read_whole(b"\n" + message("Hello", counts=usage()["usage"]))
+
+    assert (subject.stop_reason, subject.error, subject.has_output, subject.is_done) == ("stop", None, True, True)
+    assert subject.usage.source is UsageSource.UPSTREAM
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"[]", b'{"choices":[]}'])
+def test_a_body_that_is_no_answer(body):
+    subject = reader()
+    subject.read_whole(body)
+
+    assert subject.error.message == "upstream returned no choices"
+
+
+def test_a_whole_error():
+    subject = reader()
+    subject.read_whole(b'{"error":{"code":429,"message":"slow"}}')
+
+    assert subject.error.type is ErrorType.RATE_LIMIT
+
+
+@given(data=st.lists(st.binary(max_size=20) | st.sampled_from([WHOLE, CUT, b"\n\n", sse(DONE)]), max_size=8))
+def test_any_bytes_end_properly(data):
+    subject = reader()
+    out = b"".join(map(subject.feed, data)) + subject.finish()
+
+    assert subject.is_done
+    assert out.endswith(b"\n\n")
