@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SOURCES = [path for app in ("bridgeproject", "translator", "keys", "usage") for path in (ROOT / app).rglob("*.py") if "migrations" not in path.parts]
+SOURCES = [
+    path
+    for app in ("bridgeproject", "translator", "keys", "usage")
+    for path in (ROOT / app).rglob("*.py")
+    if "migrations" not in path.parts
+]
 
 
 def test_every_setting_is_documented():
