@@ -14,6 +14,8 @@ from keys.store import Figures, Shared, StateKey, StateStore, Subject
 
 #: Local news younger than this is not overruled by what was read from Postgres.
 NEWS_S = 2.0
+#: Postgres keeps microseconds.
+ROUNDING_S = 1e-5
 
 Place = tuple[int, str]
 
@@ -114,7 +116,7 @@ class Mirror:
         if theirs is None:
             # Somebody deleted the row, unless ours was written after the reading.
             return mine.changed_at < read_at - NEWS_S
-        return theirs.changed_at >= mine.changed_at
+        return theirs.changed_at >= mine.changed_at - ROUNDING_S
 
     def _healths(self, subject: Subject) -> dict[Place, Health]:
         return self.known.healths if subject is Subject.CREDENTIAL else self.upstreams
