@@ -11,22 +11,11 @@ from psycopg import AsyncCursor
 
 from usage import statements
 from usage.connection import Statement
+from usage.errors import LedgerUnavailable
 from usage.rows import Settlement, settled_row
 from usage.states import State
 
 Row = dict[str, Any]
-
-
-class LedgerError(Exception):
-    """Something about the ledger; `status_hint` is what the client should be told."""
-
-    status_hint = 503
-
-
-class LedgerUnavailable(LedgerError):
-    """The record or the reservation could not be committed in time. Our fault, and worth another try."""
-
-    retry_after_s = 1
 
 
 class Asked(NamedTuple):
@@ -59,10 +48,13 @@ class Batch:
         return len(self.reservations) + len(self.opens) + len(self.ends)
 
     def transactions(self) -> "list[Batch]":
-        """Split where two statements of one transaction could lock budgets in different orders."""
+        """Split where two statements of one transaction could lock budgets in different orders.
+
+        Ends come first: what they release can be reserved again.
+        """
         if not self.reservations or not self.ends:
             return [self]
-        return [Batch(reservations=self.reservations, opens=self.opens), Batch(ends=self.ends)]
+        return [Batch(ends=self.ends), Batch(reservations=self.reservations, opens=self.opens)]
 
     def singles(self) -> "Iterator[Batch]":
         """Split into batches of one row."""

@@ -1,24 +1,29 @@
-"""The ledger as the relay sees it: admit a request, open each attempt, settle each attempt.
+"""The ledger as the relay sees it: admit a request, open each attempt, settle each attempt, release the request.
 
-* LedgerError
-  x LedgerUnavailable   503: the record isn't in; nothing may be sent upstream
-  x OverBudget          402: a budget is spent; says which one and when it starts anew
-  x RateLimited         429: the token asks too fast; says when to come again
+What can go wrong stands in `usage.errors`.
 """
 
-from dataclasses import dataclass, field
-from datetime import datetime
+import logging
+import secrets
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from uuid import UUID
 
-from usage.records import LedgerError, LedgerUnavailable, OpenRecord, RecordWriter, Settlement, new_record_id
+from django.utils import timezone
+
+from keys.entries import TokenEntry
+from usage.budgets import BudgetBook, Estimate, Place
+from usage.cleaning import clean_text
+from usage.errors import LedgerError, LedgerUnavailable, OverBudget, RateLimited
+from usage.keeper import Keeper
+from usage.limits import Minutes, Pass, RateLimits
+from usage.records import OpenRecord, RecordWriter, Settlement, new_record_id
 
 __all__ = [
     "Admission",
     "Ledger",
     "LedgerError",
     "LedgerUnavailable",
-    "Member",
     "OpenRecord",
     "OverBudget",
     "RateLimited",
@@ -26,91 +31,88 @@ __all__ = [
     "new_record_id",
 ]
 
-
-class Member(Protocol):
-    """Whom usage is booked on; `keys.entries.TokenEntry` is one."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def user_id(self) -> int: ...
-    @property
-    def user_name(self) -> str: ...
-    @property
-    def team_id(self) -> int | None: ...
-    @property
-    def team_name(self) -> str: ...
+logger = logging.getLogger(__name__)
 
 
-class OverBudget(LedgerError):
-    """A budget of the token, its user or its team has no room for the request. Nobody's fault but the budget's."""
-
-    status_hint = 402
-
-    def __init__(self, budget: str, resets_at: datetime | None) -> None:
-        super().__init__(f"budget {budget!r} is spent")
-        self.budget = budget
-        #: Start of the budget's next period, aware UTC; None for a budget in all.
-        self.resets_at = resets_at
-
-
-class RateLimited(LedgerError):
-    """The client token asked too often, for too many tokens, or for too many streams at once."""
-
-    status_hint = 429
-
-    def __init__(self, limit: str, retry_after_s: float) -> None:
-        super().__init__(f"the token's limit of {limit} is reached")
-        #: Which one: `requests`, `tokens` or `streams`.
-        self.limit = limit
-        self.retry_after_s = retry_after_s
-
-
-@dataclass(slots=True)
 class Admission:
     """The right to make one request. Release it once, when the request is over, however it ended."""
 
-    #: `anthropic-ratelimit-*` headers to add to the answer.
-    headers: dict[str, str] = field(default_factory=dict)
+    def __init__(self, taken: Pass, writer: RecordWriter, reservation: UUID | None) -> None:
+        #: `anthropic-ratelimit-*` headers to add to the answer.
+        self.headers = taken.headers
+        self._pass = taken
+        self._writer = writer
+        self._reservation = reservation
 
-    def release(self, *, tokens_used: int = 0) -> None:
-        """Give back what was held: the stream's place and what is left of the reservation."""
+    def release(self, *, tokens_used: int | None = None) -> None:
+        """Give back what was held: the place, the tokens that were not used, the reservation. Never raises.
+
+        Called right after the last `settle`, it goes into the same transaction.
+
+        Args:
+            tokens_used: Input and output of all attempts; None when unknown.
+        """
+        self._pass.leave(tokens_used)
+        reservation, self._reservation = self._reservation, None
+        if reservation is not None:
+            self._writer.release(reservation)
 
 
 class Ledger:
     """Admits requests and accounts for their attempts, for one worker."""
 
     def __init__(self, dsn: str, spool_dir: Path, worker_id: str, redis_url: str = "") -> None:
-        self._records = RecordWriter(dsn, spool_dir, worker_id)
-        self._redis_url = redis_url
+        # A process id comes again, in a container at each start: a writer's name must not.
+        unique = f"{clean_text(worker_id, 48).replace('/', '_')}-{secrets.token_hex(4)}"
+        self._writer = RecordWriter(dsn, spool_dir, unique)
+        self._book = BudgetBook()
+        self._keeper = Keeper(dsn, self._writer, self._book)
+        self._limits = RateLimits(_minutes_at(redis_url))
 
     @property
     def is_ready(self) -> bool:
         """Whether new requests can be accounted for."""
-        return self._records.is_ready
+        return self._writer.is_ready and self._book.is_read
+
+    @property
+    def backlog(self) -> int:
+        """How many ends of attempts are not in Postgres yet."""
+        return self._writer.backlog
 
     async def start(self) -> None:
-        await self._records.start()
+        """Begin to write and to keep house. Postgres may be away: then nothing is admitted until it is there."""
+        await self._writer.start()
+        await self._keeper.start()
 
     async def close(self) -> None:
         """Write everything that is queued, to Postgres or to the spool."""
-        await self._records.close()
+        await self._writer.close()
+        await self._keeper.close()
 
-    async def admit(self, token: Member, alias: str, estimate: int) -> Admission:
+    async def admit(
+        self, token: TokenEntry, alias: str, estimate: int, *, max_tokens: int = 0, places: Sequence[Place] = ()
+    ) -> Admission:
         """Let a request in.
 
         Args:
             token: Whose request it is.
             alias: The model's name as the client sent it.
             estimate: Input tokens and `max_tokens` together.
+            max_tokens: The part of the estimate that is output; it may cost more than input.
+            places: Upstream ids and models that may answer; what a budget in USD reserves depends on their prices.
 
         Raises:
             OverBudget: A budget has no room.
             RateLimited: A limit of the token is reached.
+            LedgerUnavailable: A budget can't be asked.
         """
-        return Admission()
+        taken = await self._limits.enter(token, estimate)
+        try:
+            need = Estimate(input_tokens=estimate - max_tokens, output_tokens=max_tokens, places=tuple(places))
+            return Admission(taken, self._writer, await self._reserve(token, need))
+        except BaseException:
+            taken.leave(0)
+            raise
 
     async def open(self, record: OpenRecord) -> None:
         """Commit an open record before its attempt is sent.
@@ -118,8 +120,26 @@ class Ledger:
         Raises:
             LedgerUnavailable: Nothing may be sent.
         """
-        await self._records.open(record)
+        await self._writer.open(record)
 
     def settle(self, settlement: Settlement) -> None:
         """Say how an attempt ended; never raises, never blocks, survives everything but the disk."""
-        self._records.settle(settlement)
+        self._writer.settle(settlement)
+
+    async def _reserve(self, token: TokenEntry, need: Estimate) -> UUID | None:
+        amounts = self._book.amounts(token, need)
+        if not amounts:
+            return None
+        admission = new_record_id()
+        refused_by = await self._writer.reserve(admission, amounts)
+        if refused_by is not None:
+            raise self._book.refusal(refused_by, timezone.now())
+        return admission
+
+
+def _minutes_at(redis_url: str) -> Minutes | None:
+    if not redis_url:
+        return None
+    from usage.shared_limits import RedisMinutes, connect  # the `redis` extra may not be installed
+
+    return RedisMinutes(connect(redis_url))

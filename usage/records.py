@@ -3,9 +3,6 @@
 What is queued while one batch is on its way becomes the next one: one statement per kind, one transaction, one
 wait for the disk. A settlement never waits for a client and is never given up: what Postgres can't take goes to
 the spool, and from there to Postgres when it is back.
-
-* LedgerError
-  x LedgerUnavailable   the record isn't in; nothing may be sent upstream
 """
 
 import asyncio
@@ -19,8 +16,9 @@ from uuid import UUID
 import psycopg
 
 from usage import statements
-from usage.batch import Asked, Batch, LedgerError, LedgerUnavailable, Row, release_row, settle_places
+from usage.batch import Asked, Batch, Row, release_row, settle_places
 from usage.connection import AWAY, LedgerConnection
+from usage.errors import LedgerError, LedgerUnavailable
 from usage.ids import new_record_id
 from usage.rows import OpenRecord, Settlement, open_row, settled_row
 from usage.spool import Spool

@@ -1,0 +1,179 @@
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pytest
+from limits.aio.storage import MemoryStorage, Storage
+
+from keys.entries import TokenEntry
+from usage.errors import RateLimited
+from usage.limits import LocalMinutes, Pass, RateLimits
+from usage.shared_limits import RedisMinutes, connect
+
+TOKEN = TokenEntry(
+    id=1,
+    name="laptop",
+    user_id=1,
+    user_name="alice",
+    team_id=None,
+    team_name="",
+    scopes=(),
+    expires_at=datetime(2040, 1, 1, tzinfo=UTC),
+    rpm=None,
+    tpm=None,
+    concurrency=None,
+)
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def limits(clock: Clock) -> RateLimits:
+    return RateLimits(LocalMinutes(clock), now=lambda: datetime(2030, 1, 1, tzinfo=UTC))
+
+
+async def admitted(limits: RateLimits, token: TokenEntry, tokens: int = 0, *, tries: int = 100) -> list[Pass]:
+    passes = []
+    for _ in range(tries):
+        try:
+            passes.append(await limits.enter(token, tokens))
+        except RateLimited:
+            continue
+    return passes
+
+
+async def test_a_token_without_limits_is_never_limited(limits: RateLimits) -> None:
+    passes = await admitted(limits, TOKEN, 10**9)
+
+    assert len(passes) == 100
+    assert passes[0].headers == {}
+
+
+async def test_requests_per_minute_hold_and_come_back_evenly(limits: RateLimits, clock: Clock) -> None:
+    token = replace(TOKEN, rpm=60)
+
+    assert len(await admitted(limits, token)) == 60
+    with pytest.raises(RateLimited) as refusal:
+        await limits.enter(token, 0)
+    assert (refusal.value.limit, refusal.value.retry_after_s) == ("requests", 1.0)
+    clock.now += 10
+    assert len(await admitted(limits, token)) == 10
+
+
+async def test_headers_say_how_much_is_left(limits: RateLimits) -> None:
+    token = replace(TOKEN, rpm=60, tpm=6000)
+
+    first = await limits.enter(token, 100)
+
+    assert first.headers == {
+        "anthropic-ratelimit-requests-limit": "60",
+        "anthropic-ratelimit-requests-remaining": "59",
+        "anthropic-ratelimit-requests-reset": "2030-01-01T00:00:01Z",
+        "anthropic-ratelimit-tokens-limit": "6000",
+        "anthropic-ratelimit-tokens-remaining": "5900",
+        "anthropic-ratelimit-tokens-reset": "2030-01-01T00:00:01Z",
+    }
+
+
+async def test_tokens_are_held_as_estimated_and_settled_as_used(limits: RateLimits) -> None:
+    token = replace(TOKEN, tpm=1000)
+    first = await limits.enter(token, 1000)
+    assert await admitted(limits, token, 100) == []
+
+    first.leave(tokens_used=300)
+
+    assert len(await admitted(limits, token, 100)) == 7
+
+
+async def test_an_estimate_beyond_the_limit_waits_for_a_full_minute_not_for_ever(
+    limits: RateLimits, clock: Clock
+) -> None:
+    token = replace(TOKEN, tpm=1000)
+
+    assert len(await admitted(limits, token, 64_000)) == 1
+    clock.now += 59
+    assert len(await admitted(limits, token, 64_000)) == 0
+    clock.now += 1
+    assert len(await admitted(limits, token, 64_000)) == 1
+
+
+async def test_a_request_refused_for_its_tokens_takes_no_place_among_the_requests(limits: RateLimits) -> None:
+    token = replace(TOKEN, rpm=5, tpm=1000)
+    (await limits.enter(token, 1000)).leave(None)
+
+    assert await admitted(limits, token, 500) == []
+    assert len(await admitted(limits, token, 0)) == 4
+
+
+async def test_answers_at_once_are_limited_and_given_back_once(limits: RateLimits) -> None:
+    token = replace(TOKEN, concurrency=3)
+    passes = await admitted(limits, token)
+    assert len(passes) == 3
+
+    for _ in range(5):
+        passes[0].leave(0)
+
+    assert len(await admitted(limits, token)) == 1
+
+
+async def test_one_token_does_not_use_up_another(limits: RateLimits) -> None:
+    token, other = replace(TOKEN, rpm=1), replace(TOKEN, id=2, rpm=1)
+
+    assert len(await admitted(limits, token)) == len(await admitted(limits, other)) == 1
+
+
+async def test_buckets_nobody_uses_are_forgotten(clock: Clock) -> None:
+    minutes = LocalMinutes(clock)
+    for name in range(10_000):
+        await minutes.take(str(name), 10, 1)
+    clock.now += 61
+
+    await minutes.take("new", 10, 1)
+
+    assert len(minutes._buckets) == 1
+
+
+@pytest.fixture
+def storage() -> Storage:
+    """No server is needed: the strategy is the same on the library's own memory."""
+    return MemoryStorage()
+
+
+async def test_workers_share_the_requests_of_a_minute(storage: Storage) -> None:
+    token = replace(TOKEN, rpm=10)
+    one, other = RateLimits(RedisMinutes(storage)), RateLimits(RedisMinutes(storage))
+
+    granted = await admitted(one, token, tries=7), await admitted(other, token, tries=7)
+
+    assert [len(passes) for passes in granted] == [7, 3]
+
+
+async def test_workers_share_the_tokens_that_were_used(storage: Storage) -> None:
+    token = replace(TOKEN, tpm=1000)
+    one, other = RateLimits(RedisMinutes(storage)), RateLimits(RedisMinutes(storage))
+    (await one.enter(token, 900)).leave(tokens_used=950)
+    await asyncio.sleep(0.01)
+
+    with pytest.raises(RateLimited) as refusal:
+        await other.enter(token, 100)
+
+    assert refusal.value.limit == "tokens"
+    assert 0 < refusal.value.retry_after_s <= 60
+
+
+async def test_a_store_that_is_away_leaves_each_worker_to_its_own_count() -> None:
+    pytest.importorskip("redis")
+    limits = RateLimits(RedisMinutes(connect("redis://127.0.0.1:1")))
+
+    assert len(await admitted(limits, replace(TOKEN, rpm=4), tries=9)) == 4

@@ -1,0 +1,77 @@
+"""Warnings of soft limits, by mail and by webhook. Each percentage is warned of once per period."""
+
+import asyncio
+import logging
+import socket
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import urlsplit
+
+import orjson
+from django.conf import settings
+from django.core.mail import send_mail
+
+from keys.egress import RefusedURL, check_base_url, is_allowed_address
+from usage.budgets import BudgetBook, BudgetEntry
+from usage.connection import LedgerConnection
+
+logger = logging.getLogger(__name__)
+
+WEBHOOK_TIMEOUT_S = 5
+
+#: (budget, percent): take it upon this worker to warn; of several workers one finds the row unchanged.
+CLAIM = "UPDATE usage_budget SET warned_percent = $2 WHERE id = $1 AND warned_percent < $2"
+
+
+async def warn_of_budgets(connection: LedgerConnection, book: BudgetBook) -> None:
+    """Warn of each budget that has passed a soft limit."""
+    for entry in book.budgets.values():
+        if percent := entry.passed_percent:
+            (cursor,) = await connection.run([(CLAIM, [entry.id, percent])])
+            if cursor.rowcount == 1:
+                await asyncio.to_thread(warn, entry, percent)
+
+
+def warn(entry: BudgetEntry, percent: int) -> None:
+    """Send the mail and call the webhook; what fails is logged, and holds nothing up."""
+    text = f"Budget {entry.name!r} ({entry.subject}, per {entry.period}) has passed {percent} %."
+    logger.warning("%s", text)
+    if entry.warn_emails:
+        try:
+            send_mail(f"Budget {entry.name} at {percent} %", text, None, list(entry.warn_emails))
+        except OSError as exc:  # SMTP errors are among them
+            logger.error("the warning could not be mailed: %s", exc)
+    if entry.warn_webhook:
+        facts = {"budget": entry.name, "percent": percent, "spent": entry.spent, "limit": entry.limit}
+        try:
+            call_webhook(entry.warn_webhook, orjson.dumps(facts | {"unit": entry.unit, "text": text}))
+        except (OSError, HTTPException, RefusedURL) as exc:
+            logger.error("the webhook of budget %s could not be called: %s", entry.id, exc)
+
+
+def call_webhook(url: str, body: bytes) -> None:
+    """POST the body; follow no redirect, and connect to no address that upstreams could not have either.
+
+    Raises:
+        RefusedURL: The URL leads where Bridge may not connect.
+        OSError: The connection failed, or the answer wasn't a success.
+    """
+    allowed = settings.ALLOW_PRIVATE_UPSTREAMS
+    parts = urlsplit(check_base_url(url, allowed))
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    address = str(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0])
+    if not is_allowed_address(address, allowed):
+        msg = "the webhook's host has a private address"
+        raise RefusedURL(msg)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(host, port, timeout=WEBHOOK_TIMEOUT_S)
+    # The address that was checked is the one to be called, whatever the name's owner says a moment later.
+    connection._create_connection = lambda _, *rest: socket.create_connection((address, port), *rest)  # type: ignore[attr-defined]  # http.client's own seam
+    try:
+        connection.request("POST", parts.path or "/", body, {"content-type": "application/json"})
+        status = connection.getresponse().status
+    finally:
+        connection.close()
+    if status >= HTTPStatus.MULTIPLE_CHOICES:
+        msg = f"the webhook answered {status}"
+        raise OSError(msg)

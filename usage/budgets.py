@@ -1,0 +1,145 @@
+"""Which budgets a request draws on, and how much it may need of each.
+
+Every worker keeps the budgets and the current prices in memory, read anew every two seconds; a request without a
+budget costs no query. What a budget has left is decided in Postgres alone, by `usage_reserve`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import ceil
+
+from keys.entries import TokenEntry
+from usage.connection import LedgerConnection
+from usage.errors import LedgerUnavailable, OverBudget
+
+#: An upstream's id and the model's name there.
+Place = tuple[int | None, str]
+
+BUDGETS = """
+SELECT id, name, subject, subject_id, unit, period, "limit", warn_percents, warn_emails, warn_webhook,
+    warned_percent, CASE WHEN period_start < usage_period_start(period, period_start) THEN 0 ELSE spent END AS spent
+FROM usage_budget WHERE enabled ORDER BY id"""
+PRICE_VERSION = "SELECT count(*), max(id), max(valid_from) FILTER (WHERE valid_from <= now()) FROM usage_price"
+PRICES = """
+SELECT DISTINCT ON (upstream_model, upstream_id) upstream_id, upstream_model, input_price,
+    greatest(output_price, coalesce(thinking_price, 0))
+FROM usage_price WHERE valid_from <= now() ORDER BY upstream_model, upstream_id, valid_from DESC"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a request may need at most."""
+
+    input_tokens: int = 0
+    #: The client's `max_tokens`.
+    output_tokens: int = 0
+    #: The upstream models that may answer; the dearest one counts.
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetEntry:
+    """An enabled budget as it was read last."""
+
+    id: int
+    name: str
+    subject: str
+    subject_id: int
+    unit: str
+    period: str
+    limit: int
+    warn_percents: tuple[int, ...]
+    warn_emails: tuple[str, ...]
+    warn_webhook: str
+    warned_percent: int
+    spent: int
+
+    @property
+    def passed_percent(self) -> int:
+        """The highest soft limit that the spending has passed and nobody was warned of; 0 when there is none."""
+        spent = self.spent * 100 // self.limit if self.limit else 100
+        return max((mark for mark in self.warn_percents if self.warned_percent < mark <= spent), default=0)
+
+
+@dataclass(slots=True)
+class BudgetBook:
+    """One worker's copy of the budgets and prices."""
+
+    is_read: bool = False
+    budgets: dict[int, BudgetEntry] = field(default_factory=dict)
+    _by_subject: Mapping[tuple[str, int | None], list[BudgetEntry]] = field(default_factory=dict)
+    #: Per upstream model: the prices of input and output, in 1e-12 USD per token.
+    _prices: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    _price_version: object = None
+
+    async def read(self, connection: LedgerConnection) -> None:
+        """Read the budgets, and the prices if they changed."""
+        budgets, version = await connection.run([(BUDGETS, []), (PRICE_VERSION, [])])
+        assert budgets.description is not None  # noqa: S101  (a SELECT)
+        names = [column.name for column in budgets.description]
+        rows = [dict(zip(names, row, strict=True)) for row in await budgets.fetchall()]
+        tuples = ("warn_percents", "warn_emails")
+        self.put(BudgetEntry(**row | {name: tuple(row[name]) for name in tuples}) for row in rows)
+        newest = await version.fetchone()
+        if newest != self._price_version:
+            (prices,) = await connection.run([(PRICES, [])])
+            self._prices = {(upstream, model): (low, high) for upstream, model, low, high in await prices.fetchall()}
+            self._price_version = newest
+
+    def put(self, budgets: Iterable[BudgetEntry]) -> None:
+        """Take these budgets for the ones there are."""
+        by_subject: defaultdict[tuple[str, int | None], list[BudgetEntry]] = defaultdict(list)
+        self.budgets = {entry.id: entry for entry in budgets}
+        for entry in self.budgets.values():
+            by_subject[entry.subject, entry.subject_id].append(entry)
+        self._by_subject, self.is_read = dict(by_subject), True
+
+    def amounts(self, token: TokenEntry, estimate: Estimate) -> list[tuple[int, int]]:
+        """Return the budgets that a request of this token draws on, each with what it may need.
+
+        Raises:
+            LedgerUnavailable: The budgets weren't read yet.
+        """
+        if not self.is_read:
+            msg = "the budgets aren't read yet"
+            raise LedgerUnavailable(msg)
+        if not self._by_subject:
+            return []
+        subjects = (("token", token.id), ("user", token.user_id), ("team", token.team_id))
+        entries = [entry for subject in subjects for entry in self._by_subject.get(subject, ())]
+        return [(entry.id, self._amount(entry.unit, estimate)) for entry in entries]
+
+    def refusal(self, budget_id: int, now: datetime) -> OverBudget:
+        """Say that a budget has no room."""
+        entry = self.budgets.get(budget_id)
+        return OverBudget(entry.name, period_end(entry.period, now)) if entry else OverBudget("deleted", None)
+
+    def _amount(self, unit: str, estimate: Estimate) -> int:
+        if unit == "tokens":
+            return estimate.input_tokens + estimate.output_tokens
+        return max((self._cost(place, estimate) for place in estimate.places), default=0)
+
+    def _cost(self, place: Place, estimate: Estimate) -> int:
+        """Return the cost in 1e-9 USD; an unknown price reserves nothing, and never blocks."""
+        prices = self._prices.get(place) or self._prices.get((None, place[1]))
+        if prices is None:
+            return 0
+        return ceil((estimate.input_tokens * prices[0] + estimate.output_tokens * prices[1]) / 1000)
+
+
+def period_end(period: str, now: datetime) -> datetime | None:
+    """Return when the period of `now` ends (UTC); None for a budget in all."""
+    hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    day = hour.replace(hour=0)
+    match period:
+        case "hour":
+            return hour + timedelta(hours=1)
+        case "day":
+            return day + timedelta(days=1)
+        case "week":
+            return day + timedelta(days=7 - day.weekday())
+        case "month":
+            return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+    return None

@@ -1,0 +1,63 @@
+"""Rate limits counted in Redis or Valkey, for all workers and nodes together. Needs the `redis` extra."""
+
+import asyncio
+import logging
+import time
+
+from limits import RateLimitItemPerMinute
+from limits.aio.storage import Storage
+from limits.aio.strategies import SlidingWindowCounterRateLimiter
+from limits.errors import StorageError
+from limits.storage import storage_from_string
+
+from usage.limits import MINUTE_S, TOKENS, Level, LocalMinutes
+
+logger = logging.getLogger(__name__)
+
+
+class RedisMinutes:
+    """Minutes as sliding windows. While the store is away, each worker counts for itself."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._windows = SlidingWindowCounterRateLimiter(storage)
+        self._local = LocalMinutes()
+        self._debts: set[asyncio.Task[None]] = set()
+
+    async def take(self, name: str, limit: int, amount: int) -> Level:
+        """Take it if it is there. Tokens are tested at first, and taken when it is known how many were used."""
+        item = RateLimitItemPerMinute(limit, namespace="bridge")
+        amount = min(amount, limit)
+        try:
+            if name.endswith(TOKENS):
+                granted = await self._windows.test(item, name, cost=amount)
+            else:
+                granted = await self._windows.hit(item, name, cost=amount)
+            stats = await self._windows.get_window_stats(item, name)
+        except (StorageError, OSError) as exc:
+            logger.warning("the shared rate limits are away, each worker counts for itself: %s", exc)
+            return await self._local.take(name, limit, amount)
+        reset_s = max(0.0, stats.reset_time - time.time())
+        wait_s = 0.0 if granted else min(max(reset_s, 1.0), MINUTE_S)
+        return Level(limit=limit, remaining=max(0, stats.remaining), reset_s=reset_s, wait_s=wait_s)
+
+    def settle(self, name: str, limit: int, *, held: int, used: int) -> None:
+        """Count the tokens that were used. A request that was refused for its tokens stays counted as one."""
+        if not name.endswith(TOKENS) or used <= 0:
+            return
+        task = asyncio.get_running_loop().create_task(self._hit(name, limit, used))
+        self._debts.add(task)
+        task.add_done_callback(self._debts.discard)
+
+    async def _hit(self, name: str, limit: int, used: int) -> None:
+        try:
+            await self._windows.hit(RateLimitItemPerMinute(limit, namespace="bridge"), name, cost=min(used, limit))
+        except (StorageError, OSError) as exc:
+            logger.warning("%s tokens went uncounted: %s", used, exc)
+
+
+def connect(url: str) -> Storage:
+    """Return the store behind a `redis://` or `valkey://` URL; it connects when it is first asked."""
+    scheme, rest = url.split("://", 1)
+    storage = storage_from_string(f"async+{scheme}://{rest}", implementation="redispy", wrap_exceptions=True)
+    assert isinstance(storage, Storage)  # noqa: S101  (every async+ scheme gives one)
+    return storage
