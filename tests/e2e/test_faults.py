@@ -70,7 +70,7 @@ BEFORE_FIRST_BYTE = [
     Case(script="status=400", status=400, error="invalid_request_error", state="upstream_error", sources=NOTHING_USED),
     # Our own credential is at fault, so the client mustn't think that its token is.
     Case(script="status=401", status={500, 502, 503}, error="api_error", state="upstream_error", sources=NOTHING_USED),
-    Case(script="status=402", status={500, 502, 503}, error="api_error", state="upstream_error", sources=NOTHING_USED),
+    Case(script="status=402", status=402, error="billing_error", state="upstream_error", sources=NOTHING_USED),
     Case(script="status=403", status={500, 502, 503}, error="api_error", state="upstream_error", sources=NOTHING_USED),
     Case(script="status=404", status=404, error="not_found_error", state="upstream_error", sources=NOTHING_USED),
     Case(script="status=413", status=413, error="request_too_large", state="upstream_error", sources=NOTHING_USED),
