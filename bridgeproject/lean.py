@@ -105,7 +105,7 @@ async def _read(scope: dict[str, Any], receive: Any, request_id: str) -> Any:
         raise Refused(exc.error, patience=Patience.STRANGER) from exc
     except Resolver404 as exc:
         raise Refused(refusals.not_found(path)) from exc
-    if request.META.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
+    if request.headers.get("content-encoding", "identity") != "identity":
         raise Refused(refusals.ENCODED_BODY)
     request._body = await _read_body(scope, receive)
     return request

@@ -71,7 +71,6 @@ DATABASE_URL = env_secret("BRIDGE_DATABASE_URL")
 _parts = parse_database_url(DATABASE_URL) if DATABASE_URL else embedded_parts(DATA_DIR)
 DATABASES = {"default": {"ENGINE": "django.db.backends.postgresql", **_parts}}
 DATABASE_CONNINFO = conninfo(_parts)
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env_secret("BRIDGE_REDIS_URL")
 CHANNEL_LAYERS: dict[str, dict[str, object]] = {

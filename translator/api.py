@@ -53,8 +53,8 @@ def authenticate(request: HttpRequest, gateway: Gateway) -> TokenEntry:
     Raises:
         Unauthorized: None of ours, none that may be used, or two different ones.
     """
-    scheme, _, bearer = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-    sent = {request.META.get("HTTP_X_API_KEY", "").strip(), bearer.strip() if scheme.lower() == "bearer" else ""}
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    sent = {request.headers.get("x-api-key", "").strip(), bearer.strip() if scheme.lower() == "bearer" else ""}
     ours = [token for token in sent if token.startswith(PREFIX)]
     if len(ours) > 1:
         raise Unauthorized(refusals.TWO_TOKENS)
@@ -143,7 +143,7 @@ class EventStream(StreamingHttpResponse):
 
 
 def caller_of(request: ApiRequest, session_id: str | None) -> Caller:
-    found = CLIENT.match(request.META.get("HTTP_USER_AGENT", ""))
+    found = CLIENT.match(request.headers.get("user-agent", ""))
     return Caller(
         token=request.token,
         request_id=request.request_id,
