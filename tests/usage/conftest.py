@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import connection
 from psycopg.rows import dict_row
@@ -59,3 +60,15 @@ def a_record(**changes: Any) -> OpenRecord:
         "stream": True,
     }
     return OpenRecord(id=identity, **facts | changes)
+
+
+async def aside(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Run what uses Django's connection in a thread, and leave no connection behind."""
+
+    def run() -> Any:
+        try:
+            return function(*arguments, **options)
+        finally:
+            connection.close()
+
+    return await sync_to_async(run)()
