@@ -1,0 +1,120 @@
+"""What becomes of running calls when the gateway, a worker of it, or its database goes away."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from tests.e2e.client import Seen, ask
+from tests.e2e.ledger import assert_ledger_adds_up
+from tests.gateway import MakeGateway, RunningGateway, database_conninfo
+from tests.upstream import ScriptedUpstream
+
+STREAMS = 8
+#: Six looks at 4 s, and some to spare.
+LOST_WITHIN_S = 45
+
+
+@contextmanager
+def streaming(gateway: RunningGateway, upstream: ScriptedUpstream, model: str) -> Iterator[list[Future[Seen]]]:
+    """Have `STREAMS` streams running, each of which has said something."""
+    with ThreadPoolExecutor(STREAMS) as pool:
+        running = [pool.submit(ask, gateway, model) for _ in range(STREAMS)]
+        upstream.wait_for(
+            lambda truth: sum(attempt["sent_tokens"] > 2 for attempt in truth["attempts"]) == STREAMS, within_s=15
+        )
+        yield running
+
+
+def ends_of(seen: list[Seen]) -> dict[str, bool]:
+    return {one.request_id: one.ended_well for one in seen}
+
+
+def test_a_gateway_told_to_stop_finishes_what_it_began(gateway: MakeGateway, upstream: ScriptedUpstream) -> None:
+    stopping = gateway(upstream=upstream, BRIDGE_DRAIN_S="10")
+
+    with streaming(stopping, upstream, "script/ok,frames=100,gap=20ms") as running:
+        status = stopping.stop()
+        seen = [one.result() for one in running]
+
+    assert status == 0
+    assert all(one.ended_well for one in seen), [one.error for one in seen]
+    assert_ledger_adds_up(stopping, upstream, ended_well=ends_of(seen))
+
+
+def test_what_outlasts_the_drain_ends_with_an_error(gateway: MakeGateway, upstream: ScriptedUpstream) -> None:
+    stopping = gateway(upstream=upstream, BRIDGE_DRAIN_S="1")
+
+    with streaming(stopping, upstream, "script/ok,frames=1000,gap=20ms") as running:
+        status = stopping.stop()
+        seen = [one.result() for one in running]
+
+    assert status == 0
+    assert not any(one.is_broken or one.ended_well for one in seen)
+    assert {one.error["type"] for one in seen if one.error} == {"overloaded_error"}
+    records = assert_ledger_adds_up(stopping, upstream, ended_well=ends_of(seen))
+    assert {record["state"] for record in records} == {"truncated"}
+
+
+@pytest.mark.slow
+def test_records_of_a_killed_worker_are_closed_as_lost(gateway: MakeGateway, upstream: ScriptedUpstream) -> None:
+    dying = gateway(workers=2, upstream=upstream, keys=["sk-one", "sk-two"])
+    victim = dying.worker_pids()[0]
+
+    with streaming(dying, upstream, "script/ok,frames=150,gap=20ms") as running:
+        dying.kill9(victim)
+        seen = [one.result() for one in running]
+
+    broken = [one for one in seen if one.is_broken]
+    assert all(one.ended_well for one in seen if not one.is_broken)
+    records = dying.settled(STREAMS, within_s=LOST_WITHIN_S)
+    lost = [record for record in records if record["state"] == "lost"]
+    assert {record["request_id"] for record in lost} == {one.request_id for one in broken}
+    assert all(f":{victim}" in record["worker"] for record in lost)
+    assert_ledger_adds_up(dying, upstream, lost=len(broken))
+    dying.wait_ready()
+    assert ask(dying, "mock-n3-d0").ended_well
+
+
+@pytest.mark.slow
+def test_streams_outlive_the_database_and_are_recorded_once_it_is_back(
+    gateway: MakeGateway, upstream: ScriptedUpstream
+) -> None:
+    cut_off = gateway(upstream=upstream)
+
+    with streaming(cut_off, upstream, "script/ok,frames=100,gap=20ms") as running, no_database(cut_off):
+        seen = [one.result() for one in running]
+        reached = len(upstream.attempts())
+        began = time.monotonic()
+        refused = ask(cut_off, "mock-n3-d0")
+        waited_s = time.monotonic() - began
+        assert len(upstream.attempts()) == reached
+
+    assert all(one.ended_well for one in seen), [one.error for one in seen]
+    assert (refused.status, waited_s < 2) == (503, True)
+    assert refused.headers["retry-after"]
+    cut_off.settled(STREAMS, within_s=30)
+    assert_ledger_adds_up(cut_off, upstream, ended_well=ends_of(seen))
+    cut_off.wait_ready()
+    assert ask(cut_off, "mock-n3-d0").ended_well
+
+
+@contextmanager
+def no_database(gateway: RunningGateway) -> Iterator[None]:
+    """Turn everybody out of the gateway's database and let nobody in."""
+    allow = SQL("ALTER DATABASE {} WITH ALLOW_CONNECTIONS {}")
+    name = Identifier(gateway.database)
+
+    with psycopg.connect(database_conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(allow.format(name, SQL("false")))
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [gateway.database]
+        )
+        try:
+            yield
+        finally:
+            connection.execute(allow.format(name, SQL("true")))
