@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
-from bridgeproject.env import env_secret
+from bridgeproject.env import env_secret, env_str
 
 
 def secret_key(data_dir: Path) -> str:
@@ -17,6 +17,14 @@ def encryption_keys(data_dir: Path) -> str:
     """Return the key ring: comma-separated `ID:BASE64` items, the one in use first."""
     fresh = f"k1:{base64.b64encode(secrets.token_bytes(32)).decode()}"
     return env_secret("BRIDGE_ENCRYPTION_KEYS") or _made_once(data_dir / "encryption_keys", fresh)
+
+
+def encryption_keys_file(data_dir: Path) -> Path | None:
+    """Return the file that holds the key ring; None when the environment itself holds it."""
+    if env_str("BRIDGE_ENCRYPTION_KEYS"):
+        return None
+    named = env_str("BRIDGE_ENCRYPTION_KEYS_FILE")
+    return Path(named) if named else data_dir / "encryption_keys"
 
 
 def _made_once(path: Path, fresh: str) -> str:

@@ -7,7 +7,7 @@ from django.utils.csp import CSP
 
 from bridgeproject.database import conninfo, embedded_parts, parse_database_url
 from bridgeproject.env import env_bool, env_int, env_list, env_secret, env_str
-from bridgeproject.secrets import encryption_keys, secret_key
+from bridgeproject.secrets import encryption_keys, encryption_keys_file, secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env_str("BRIDGE_DATA_DIR") or BASE_DIR / ".bridge").resolve()
@@ -143,6 +143,7 @@ SECURE_CSP = {
 MAX_BODY_BYTES = env_int("BRIDGE_MAX_BODY_BYTES", 32 * 1024 * 1024)
 ALLOW_PRIVATE_UPSTREAMS = env_list("BRIDGE_ALLOW_PRIVATE_UPSTREAMS")
 ENCRYPTION_KEYS = encryption_keys(DATA_DIR)
+ENCRYPTION_KEYS_FILE = encryption_keys_file(DATA_DIR)
 #: How long running streams may go on after a stop was asked for, in seconds.
 DRAIN_S = env_int("BRIDGE_DRAIN_S", 60)
 

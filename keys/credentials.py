@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from django.conf import settings
 from django.db import transaction
 
 from keys.models import Credential, Upstream
-from keys.secrets import KeyRing, SealingError, parse_key_ring
+from keys.ring import key_ring
+from keys.secrets import KeyRing, SealingError
 from keys.snapshot import secret_place
 
 SECRET_CHARS_MIN = 4
@@ -47,11 +47,6 @@ def clean_secret(typed: str) -> str:
         msg = "a secret has no spaces, line breaks or characters outside ASCII"
         raise RefusedSecret(msg)
     return secret
-
-
-def key_ring() -> KeyRing:
-    """Return the ring of the settings."""
-    return parse_key_ring(settings.ENCRYPTION_KEYS)
 
 
 def unseal_secret(credential: Credential, ring: KeyRing) -> str:

@@ -13,6 +13,7 @@ import psycopg
 
 from keys.entries import AliasEntry, CredentialEntry, RouteEntry, TokenEntry, UpstreamEntry
 from keys.listening import Follower
+from keys.ring import key_ring
 from keys.secrets import KeyRing
 from keys.snapshot import Snapshot, load_snapshot, read_fingerprint
 from keys.tokens import digest, is_well_formed
@@ -98,9 +99,19 @@ class Directory:
 
     async def _refresh(self, connection: psycopg.AsyncConnection[Any], noticed: bool) -> None:
         await self._read_clock(connection)
-        if noticed or await read_fingerprint(connection) != self._snapshot.fingerprint:
+        is_stale = noticed or await read_fingerprint(connection) != self._snapshot.fingerprint
+        if is_stale or self._has_fresh_ring():
             self._snapshot = await load_snapshot(connection, self._key_ring)
+            if self._has_fresh_ring():
+                self._snapshot = await load_snapshot(connection, self._key_ring)
         self._read_at = time.monotonic()
+
+    def _has_fresh_ring(self) -> bool:
+        """Take the ring anew when it doesn't open all that is stored; True when it is another one."""
+        if not self.undecryptable or (fresh := key_ring()) == self._key_ring:
+            return False
+        self._key_ring = fresh
+        return True
 
     async def _read_clock(self, connection: psycopg.AsyncConnection[Any]) -> None:
         cursor = await connection.execute("SELECT clock_timestamp()")

@@ -34,7 +34,7 @@ SELECT t.digest, t.id, t.name, t.user_id, u.username AS user_name, team.id AS te
 FROM keys_clienttoken t JOIN auth_user u ON u.id = t.user_id
 LEFT JOIN LATERAL (
   SELECT g.id, g.name FROM auth_user_groups ug JOIN auth_group g ON g.id = ug.group_id
-  WHERE ug.user_id = u.id ORDER BY g.name LIMIT 1
+  WHERE ug.user_id = u.id AND left(g.name, 6) <> 'role: ' ORDER BY g.name LIMIT 1
 ) team ON true
 WHERE t.revoked_at IS NULL AND u.is_active AND t.expires_at > now()
 """

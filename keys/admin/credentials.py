@@ -13,8 +13,9 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from keys.credentials import RefusedSecret, clean_secret, key_ring, set_secret
+from keys.credentials import RefusedSecret, clean_secret, set_secret
 from keys.models import Credential, State
+from keys.ring import key_ring
 from keys.standing import CAUSES, Standing, standing, state_now
 
 COLOURS = {

@@ -12,6 +12,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from keys.models import ClientToken
+from keys.roles import visible_tokens
 from keys.tokens import LIFE_DEFAULT, issue_token, revoke_token
 
 DAYS_MAX = 365
@@ -83,6 +84,10 @@ class ClientTokenAdmin(ModelAdmin):  # type: ignore[misc]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ClientToken | None = None) -> list[str]:
         return [*self.readonly_fields, "user"] if obj else []
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ClientToken]:
+        everything: QuerySet[ClientToken] = super().get_queryset(request)
+        return everything.filter(pk__in=visible_tokens(request.user).values("pk"))
 
     @admin.display(description="token")
     def shown(self, token: ClientToken) -> str:

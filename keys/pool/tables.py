@@ -31,9 +31,9 @@ def _rule_row(cause: Cause, rule: Rule) -> list[str]:
 
 
 def _rest(rule: Rule) -> str:
-    grows = "doubles" if rule.growth is Growth.DOUBLE else "adds up"
+    grows = "twice as long each time" if rule.growth is Growth.DOUBLE else "so much longer each time"
     before = f"{_time(rule.rest_before_s)} at first, then " if rule.rest_before_s else ""
-    return f"{before}{_time(rule.rest_s)}, {grows} up to {_time(rule.rest_max_s)}"
+    return f"{before}{_time(rule.rest_s)}, {grows}, at most {_time(rule.rest_max_s)}"
 
 
 def _time(seconds: float) -> str:

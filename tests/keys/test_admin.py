@@ -7,8 +7,9 @@ from django.contrib.sessions.models import Session
 from django.core import management
 from django.urls import reverse
 
-from keys.credentials import add_secrets, key_ring, unseal_secret
+from keys.credentials import add_secrets, unseal_secret
 from keys.models import ClientToken, Credential, CredentialState, Route, Upstream
+from keys.ring import key_ring
 from keys.tokens import digest, issue_token
 
 CANARY = "sk-canary-7f3a9b2c4d5e6f"

@@ -6,8 +6,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from keys.credentials import key_ring, unseal_secret
+from keys.credentials import unseal_secret
 from keys.models import ClientToken, Credential, Route, Upstream
+from keys.ring import key_ring
 from keys.tokens import digest
 
 pytestmark = pytest.mark.django_db

@@ -12,10 +12,11 @@ from django.contrib.auth.models import Group, User
 from django.db.transaction import atomic
 from django.utils import timezone
 
-from keys.credentials import add_secrets, key_ring
+from keys.credentials import add_secrets
 from keys.directory import Directory
 from keys.entries import RouteEntry
 from keys.models import ClientToken, Credential, Route, RouteTarget, Upstream, UpstreamModel
+from keys.ring import key_ring
 from keys.tokens import issue_token, new_token, revoke_token
 
 

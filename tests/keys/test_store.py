@@ -8,12 +8,13 @@ import psycopg
 import pytest
 from channels.db import database_sync_to_async
 
-from keys.credentials import add_secrets, key_ring
+from keys.credentials import add_secrets
 from keys.directory import Directory
 from keys.dispatch import Attempt, Claim, Dispatcher, Kind, Outcome, Refusal
 from keys.entries import RouteEntry
 from keys.models import Credential, Route, Upstream
 from keys.pool.verdicts import State
+from keys.ring import key_ring
 from tests.keys.pools import OK, answer
 
 COUNT = 4
