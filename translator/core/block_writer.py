@@ -33,22 +33,15 @@ class BlockWriter:
             sign: Gives the signature of the thinking block that closes.
             omit_thinking_text: Whether thinking blocks carry their signature only.
         """
-        #: Events written and not yet taken.
+        #: Where events are written; a caller may set its own list.
         self.events: list[Event] = []
         #: Whether anything was written that a client would show or run.
         self.has_output = False
-        #: Whether a text block was written.
-        self.has_text = False
         self._sign = sign
         self._omit_thinking_text = omit_thinking_text
         self._open: type[ContentBlock] | None = None
         self._held_text = ""
         self._held_thinking = ""
-
-    def take(self) -> list[Event]:
-        """Return the events written since the last call."""
-        events, self.events = self.events, []
-        return events
 
     def text(self, text: str) -> None:
         """Write text."""
@@ -58,7 +51,6 @@ class BlockWriter:
                 self._held_text = text
                 return
             self._start(TextBlock())
-            self.has_text = True
         self.events.append(TextDelta(text=text))
 
     def thinking(self, thinking: str) -> None:

@@ -76,6 +76,7 @@ TEXTS = {
     "nearly, then really": (["one ##", "## two"], "one ", "###"),
     "overlapping": (["EEND"], "E", "END"),
     "none": (["one ", "two"], "one two", None),
+    "begun twice": (["one #a", "#b EE", "ND"], "one #a#b E", "END"),
 }
 
 

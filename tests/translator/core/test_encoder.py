@@ -134,6 +134,11 @@ def test_counts_that_are_known_are_told_at_the_start():
     assert b'"usage":{"input_tokens":7,"cache_creation_input_tokens":0,"cache_read_input_tokens":3,' in data
 
 
+def test_text_without_its_block_is_a_bug():
+    with pytest.raises(AssertionError, match="TextDelta in state open"):
+        encoder().encode_all([MessageStart(), TextDelta(text="x")])
+
+
 def test_details_of_a_refusal_are_written():
     details = {"type": "refusal", "category": None, "explanation": "No."}
     end = MessageDelta(stop_reason=StopReason.REFUSAL, stop_details=details, usage=Usage())

@@ -10,7 +10,7 @@ from translator.core.anthropic.encoder import Encoder
 from translator.core.anthropic.message import render_message
 from translator.core.events import Event, Ping, StreamFailed
 from translator.core.openai_chat.decoder import Decoder
-from translator.core.profiles import Profile
+from translator.core.switches import Profile
 
 __all__ = ["DONE", "answer", "chunk", "decode", "decoder", "encode", "finish", "message", "sse", "tool", "usage"]
 

@@ -78,9 +78,8 @@ class Encoder:
         Raises:
             AssertionError: The event is out of order (see `translator.core.order`).
         """
-        if self._state is State.TEXT and type(event) is TextDelta:
-            return self._text + orjson.dumps(event.text) + END_OF_DELTA
-        self._state = next_state(self._state, event)
+        if self._state is not State.TEXT or not isinstance(event, TextDelta):
+            self._state = next_state(self._state, event)
         match event:
             case TextDelta(text=text):
                 return self._text + orjson.dumps(text) + END_OF_DELTA

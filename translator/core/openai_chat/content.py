@@ -13,7 +13,7 @@ from translator.core.openai_chat.stop_sequences import StopCutter
 from translator.core.openai_chat.think_tags import ThinkTags
 from translator.core.openai_chat.tool_calls import MALFORMED, ToolCalls
 from translator.core.openai_chat.usage import estimate_output
-from translator.core.profiles import Profile
+from translator.core.switches import Profile
 
 __all__ = ["Content"]
 
@@ -98,6 +98,8 @@ class Content:
         match delta.get("audio"):
             case {"transcript": str(transcript)} if not has_content:
                 self._read_content(transcript)
+        if "reasoning_items" in delta:
+            self._keep_items(delta["reasoning_items"])
         if delta.get("images"):
             self._text(IMAGE_OMITTED)
         calls = delta.get("tool_calls")
@@ -134,6 +136,12 @@ class Content:
     def _keep_details(self, details: Any) -> None:
         if self._answer.show_thinking and self._reasoning.add_details(details) and not self.tool_calls.is_busy:
             self._blocks.open_thinking()
+
+    def _keep_items(self, items: Any) -> None:
+        """Keep a Responses upstream's reasoning; each item ends a block of its own."""
+        if self._answer.show_thinking and self._reasoning.add_items(items) and not self.tool_calls.is_busy:
+            self._blocks.open_thinking()
+            self._blocks.close()
 
     def _write(self, *, is_thinking: bool, text: str) -> None:
         self.tool_calls.release()
@@ -187,7 +195,7 @@ class Content:
         if self.tool_calls.is_broken:
             return MALFORMED
         self._write_waiting()
-        if self._reasoning.has_details:
+        if self._reasoning.is_pending:
             self._blocks.open_thinking()
         self._blocks.close()
         return None

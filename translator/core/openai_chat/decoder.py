@@ -22,8 +22,8 @@ from translator.core.openai_chat.finish import Finish, finish_named
 from translator.core.openai_chat.halves import HalfJoiner
 from translator.core.openai_chat.usage import Report, merge_reports, read_report, settle_usage
 from translator.core.openai_chat.whole import is_stream, read_whole
-from translator.core.profiles import Profile
 from translator.core.sse import DONE, SSEDecoder, SSEFrame
+from translator.core.switches import Profile
 
 __all__ = ["Decoder"]
 

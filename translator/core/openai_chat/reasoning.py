@@ -5,8 +5,8 @@
 * `reasoning_details`: OpenRouter; a list that the upstream wants back unchanged
 
 Some upstreams send the same text under two or three of these keys; it is read once. What must go back to the upstream
-travels in the signature: `gw1.` and base64url of a JSON object, with `reasoning_details`, or with the `thinking`
-that the client asked not to see.
+travels in the signature: `gw1.` and base64url of a JSON object, with `reasoning_details`, with the `reasoning_items`
+of a Responses upstream, or with the `thinking` that the client asked not to see.
 
 Sources: https://api-docs.deepseek.com/guides/thinking_mode, https://openrouter.ai/docs/use-cases/reasoning-tokens,
 https://docs.vllm.ai/en/latest/features/reasoning_outputs.html (all read 2026-11-30).
@@ -23,8 +23,8 @@ __all__ = ["ReasoningState", "reasoning_text"]
 SIGNATURE_PREFIX = "gw1."
 #: Keys of a detail whose text comes in pieces.
 PIECES = ("text", "summary", "data", "signature")
-#: Details kept for the way back; an upstream that sends more gets none back.
-MAX_DETAILS_BYTES = 1024 * 1024
+#: State kept for the way back; an upstream that sends more gets none back.
+MAX_STATE_BYTES = 1024 * 1024
 
 
 class ReasoningState:
@@ -39,12 +39,13 @@ class ReasoningState:
         self._keep_text = keep_text
         self._texts: list[str] = []
         self._details: list[dict[str, Any]] = []
+        self._items: list[dict[str, Any]] = []
         self._size = 0
 
     @property
-    def has_details(self) -> bool:
-        """Whether there are details that no signature has carried yet."""
-        return bool(self._details)
+    def is_pending(self) -> bool:
+        """Whether there is state that no signature has carried yet."""
+        return bool(self._details or self._items)
 
     def add_text(self, text: str) -> None:
         """Remember the text, if it would be lost otherwise."""
@@ -53,21 +54,32 @@ class ReasoningState:
 
     def add_details(self, details: Any) -> bool:
         """Remember OpenRouter's details, pieces of one detail joined; False when there were none."""
-        found = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+        found = _objects(details)
         for detail in found:
             self._size += _size(detail)
-            if self._size <= MAX_DETAILS_BYTES:
+            if self._size <= MAX_STATE_BYTES:
                 self._add_detail(detail)
+        return bool(found)
+
+    def add_items(self, items: Any) -> bool:
+        """Remember items that the upstream wants back as they are; False when there were none."""
+        found = _objects(items)
+        for item in found:
+            self._size += _size(item)
+            if self._size <= MAX_STATE_BYTES:
+                self._items.append(item)
         return bool(found)
 
     def sign(self) -> str:
         """Return the signature of the block that closes, and start anew."""
         state: dict[str, Any] = {}
-        if 0 < self._size <= MAX_DETAILS_BYTES:
+        if self._size <= MAX_STATE_BYTES and self._details:
             state["reasoning_details"] = [_joined(detail) for detail in self._details]
+        if self._size <= MAX_STATE_BYTES and self._items:
+            state["reasoning_items"] = self._items
         if self._texts:
             state["thinking"] = "".join(self._texts)
-        self._texts, self._details, self._size = [], [], 0
+        self._texts, self._details, self._items, self._size = [], [], [], 0
         return SIGNATURE_PREFIX + urlsafe_b64encode(orjson.dumps(state)).decode().rstrip("=")
 
     def _add_detail(self, detail: dict[str, Any]) -> None:
@@ -92,11 +104,15 @@ def reasoning_text(delta: Mapping[str, Any]) -> str:
     return "".join(map(_detail_text, details)) if isinstance(details, list) else ""
 
 
+def _objects(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
 def _size(detail: dict[str, Any]) -> int:
     try:
         return len(orjson.dumps(detail))
     except orjson.JSONEncodeError:  # nested deeper than could be sent back
-        return MAX_DETAILS_BYTES + 1
+        return MAX_STATE_BYTES + 1
 
 
 def _detail_text(detail: Any) -> str:

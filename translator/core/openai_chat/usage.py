@@ -33,7 +33,11 @@ PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cached_tokens",),
         ("cache_read_input_tokens",),
     ),
-    "cache_write": (("prompt_tokens_details", "cache_write_tokens"), ("cache_creation_input_tokens",)),
+    "cache_write": (
+        ("prompt_tokens_details", "cache_write_tokens"),
+        ("input_tokens_details", "cache_write_tokens"),
+        ("cache_creation_input_tokens",),
+    ),
     "thinking": (
         ("completion_tokens_details", "reasoning_tokens"),
         ("output_tokens_details", "reasoning_tokens"),
