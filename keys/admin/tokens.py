@@ -4,7 +4,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
@@ -88,6 +88,10 @@ class ClientTokenAdmin(ModelAdmin):  # type: ignore[misc]
     def get_queryset(self, request: HttpRequest) -> QuerySet[ClientToken]:
         everything: QuerySet[ClientToken] = super().get_queryset(request)
         return everything.filter(pk__in=visible_tokens(request.user).values("pk"))
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
+        # Another team's token answers as one that never was, on every page of it.
+        raise Http404
 
     @admin.display(description="token")
     def shown(self, token: ClientToken) -> str:
