@@ -5,6 +5,7 @@ what was deleted stays in the reports under the name it had. Money is integer 1e
 """
 
 from usage.models.budgets import Budget, Reservation
+from usage.models.history import PoolChange
 from usage.models.prices import Price
 from usage.models.records import UsageRecord
 from usage.models.sums import UsageDay, UsageHour
@@ -13,6 +14,7 @@ from usage.models.workers import IdempotencyKey, WorkerLease
 __all__ = [
     "Budget",
     "IdempotencyKey",
+    "PoolChange",
     "Price",
     "Reservation",
     "UsageDay",

@@ -60,6 +60,7 @@ class UsageRecord(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        permissions = [("view_all_usage", "Can view the usage of every team")]
         indexes = [
             models.Index(fields=["user_id", "id"], name="usage_record_user"),
             models.Index(fields=["token_id", "id"], name="usage_record_token"),
