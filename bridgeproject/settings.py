@@ -1,5 +1,6 @@
 """Settings of Bridge. Every `BRIDGE_*` variable is listed in docs/configuration.md."""
 
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,7 +19,8 @@ ALLOWED_HOSTS = env_list("BRIDGE_ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "
 CSRF_TRUSTED_ORIGINS = env_list("BRIDGE_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
-    "daphne",
+    # Only `runserver` is Daphne's business, and importing it takes longer than the rest of a start.
+    *(["daphne"] if "runserver" in sys.argv else []),
     "unfold",
     "unfold.contrib.filters",
     "django.contrib.admin",
