@@ -44,20 +44,20 @@ class BlockWriter:
         self._held_thinking = ""
 
     def text(self, text: str) -> None:
-        """Write text."""
+        """Write text, which is not empty."""
         if self._open is not TextBlock:
             text = self._held_text + text
-            if not text or text.isspace():
+            if text.isspace():
                 self._held_text = text
                 return
             self._start(TextBlock())
         self.events.append(TextDelta(text=text))
 
     def thinking(self, thinking: str) -> None:
-        """Write thinking."""
+        """Write thinking, which is not empty."""
         if self._open is not ThinkingBlock:
             thinking = self._held_thinking + thinking
-            if not thinking or thinking.isspace():
+            if thinking.isspace():
                 self._held_thinking = thinking
                 return
             self.open_thinking()

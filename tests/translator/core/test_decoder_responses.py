@@ -191,6 +191,12 @@ def test_a_whole_answer(kind):
     assert summary(decoder().feed_whole(body)) == expected
 
 
+def test_what_follows_the_end_is_not_read():
+    long = {"type": "message", "content": [{"type": "output_text", "text": "one###" + "x" * 300}]}
+
+    assert summary(decoder(stop_sequences=("###",)).feed_whole(whole(long, MESSAGE))) == {"blocks": ["one"], "stop": "stop_sequence"}  # fmt: skip
+
+
 JUNK = st.sampled_from([None, 7, [], {}, "x", [7], {"a": 1}])
 EVENTS = st.sampled_from(
     [text("Hello"), text(" "), added(0, **CALL), arguments('{"a":', 0), arguments("1}", 0), done(0, **CALL), done(1, **REASONING), added(2, type="message"), ended(), ended("failed")]

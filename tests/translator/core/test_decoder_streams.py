@@ -26,6 +26,7 @@ STREAMS = {
     "no done mark": (sse(ROLE, HELLO, WORLD, finish(), usage()), TEXT),
     "no finish reason": (sse(ROLE, HELLO, WORLD, DONE), TEXT),
     "done in lower case with spaces": (sse(HELLO, WORLD, " [done] "), TEXT),
+    "a frame too long after the end": (sse(HELLO, WORLD, finish(), DONE) + b"x" * 1_100_000, TEXT),
     "done twice, and more after it": (sse(HELLO, WORLD, finish(), DONE, DONE, chunk(content="x")), TEXT),
     "two finishes": (sse(HELLO, WORLD, finish(), finish(), DONE), TEXT),
     "a finish after a vague one": (sse(HELLO, finish("tool_calls"), finish("length"), DONE), {"blocks": ["Hello"], "stop": "max_tokens"}),

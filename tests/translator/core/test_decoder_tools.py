@@ -3,7 +3,7 @@
 import pytest
 
 from tests.translator.core.upstreams import DONE, answer, chunk, decode, decoder, finish, sse, summary, tool, usage
-from translator.core.events import BlockStart, BlockStop, InputJsonDelta, TextDelta, ToolUseBlock
+from translator.core.events import BlockStart, BlockStop, InputJsonDelta, StreamFailed, TextDelta, ToolUseBlock
 from translator.core.openai_chat.tool_calls import MALFORMED
 
 CALLS = finish("tool_calls")
@@ -147,6 +147,9 @@ STREAMS = {
 }  # fmt: skip
 
 FAILURES = {
+    "python after the first key, beside a finish that is an error": sse(
+        start_a('{"path":'), {"choices": [{"delta": {"tool_calls": [tool("'a'}", index=0)]}, "finish_reason": "error"}]}
+    ),
     "python after the first key": sse(start_a('{"path":'), more_a("'a'}"), CALLS),
     "garbage after the first key": sse(start_a('{"path": oops'), more_a("x"), CALLS),
     "cut though finished": sse(start_a('{"path":"a'), CALLS),
@@ -168,7 +171,8 @@ def test_arguments_that_broke_after_a_part_was_sent_end_the_answer(quirk):
     sent = [event for event in events if isinstance(event, InputJsonDelta)]
 
     assert sent or quirk == "garbage after the first key"
-    assert summary(events) in ({"error": ("api_error", MALFORMED)}, {"blocks": [("call_a", "Read", {"INVALID_JSON": '{"path": oopsx'})], "stop": "tool_use"})  # fmt: skip
+    assert [type(event) for event in events].count(StreamFailed) == (quirk != "garbage after the first key")
+    assert summary(events) in ({"error": ("api_error", MALFORMED)}, {"error": ("api_error", "upstream failed to finish the answer")}, {"blocks": [("call_a", "Read", {"INVALID_JSON": '{"path": oopsx'})], "stop": "tool_use"})  # fmt: skip
 
 
 def test_the_end_of_the_stream_within_a_call_is_a_failure():

@@ -45,6 +45,7 @@ DELTAS = st.fixed_dictionaries(
 )  # fmt: skip
 CHUNKS = st.one_of(
     DELTAS.map(lambda delta: chunk(**delta)),
+    st.builds(lambda delta, word: {"choices": [{"delta": delta, "finish_reason": word}]}, DELTAS, st.sampled_from(["error", "stop", "length"])),
     st.builds(finish, st.sampled_from(["stop", "length", "tool_calls", "content_filter", "error", "x"]) | JUNK, stop_reason=TEXTS | JUNK),
     st.builds(usage, st.integers(-5, 10**9) | JUNK, st.integers(-5, 10**9) | JUNK, cached_tokens=JUNK, total_tokens=st.integers(0, 200)),
     st.fixed_dictionaries({}, optional={"error": JUNK | TEXTS, "choices": JUNK, "usage": JUNK, "x_groq": JUNK, "object": st.just("error"), "message": TEXTS}),

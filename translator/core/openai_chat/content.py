@@ -144,13 +144,14 @@ class Content:
             self._blocks.close()
 
     def _write(self, *, is_thinking: bool, text: str) -> None:
+        if not text:
+            return
         self.tool_calls.release()
         if self.tool_calls.is_busy:
-            if text:
-                self._waiting.append((is_thinking, text))
+            self._waiting.append((is_thinking, text))
         elif is_thinking:
             self._blocks.thinking(text)
-        elif text:
+        else:
             self._blocks.text(text)
 
     def _call(self, calls: list[Any]) -> None:

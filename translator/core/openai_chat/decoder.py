@@ -7,28 +7,22 @@ Nothing is said of the end before the end: usage may come after the finish, so t
 `[DONE]` mark or the end of the stream. A stream that ends without saying so fails: it never becomes a short answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
-
-import orjson
 
 from translator.core.answer import AnswerContext
 from translator.core.errors import ClientError, UpstreamProtocolError
 from translator.core.events import Event, MessageStart, Ping, StreamFailed, Usage, UsageSource
-from translator.core.loose_json import loads
+from translator.core.openai_chat.chunk_reader import END_MARK, ChunkReader
 from translator.core.openai_chat.content import Content
 from translator.core.openai_chat.errors import embedded_error, protocol_error
 from translator.core.openai_chat.finish import Finish, finish_named
-from translator.core.openai_chat.halves import HalfJoiner
 from translator.core.openai_chat.usage import Report, merge_reports, read_report, settle_usage
 from translator.core.openai_chat.whole import is_stream, read_whole
-from translator.core.sse import DONE, SSEDecoder, SSEFrame
 from translator.core.switches import Profile
 
 __all__ = ["Decoder"]
 
-#: Frames in a row that are no JSON, before the stream is given up.
-MAX_BAD_FRAMES = 3
 TRUNCATED = "upstream closed the stream before finishing"
 FINISH_ERRORS = {
     Finish.OVERLOADED: {"type": "overloaded", "message": "upstream ran out of capacity"},
@@ -55,16 +49,13 @@ class Decoder:
         self._answer = answer
         self._is_lenient = profile.lenient_eof
         self._secrets = secrets
-        self._sse = SSEDecoder()
-        self._halves = HalfJoiner()
+        self._chunks = ChunkReader()
         self._content = Content(answer, profile=profile, new_id=new_id)
         self._events: list[Event] = []
         self._is_started = False
         self._finish: Finish | None = None
         self._report: Report | None = None
-        self._bad_frames = 0
         self._comments = 0
-        self._notes: list[str] = []
         self._final_usage = Usage()
 
     @property
@@ -85,7 +76,7 @@ class Decoder:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was repaired or dropped, as short codes."""
-        return tuple(dict.fromkeys([*self._notes, *self._content.notes]))
+        return tuple(dict.fromkeys([*self._chunks.notes, *self._content.notes]))
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that `data` completes, oldest first.
@@ -96,16 +87,15 @@ class Decoder:
         if self.is_done:
             return []
         try:
-            self._read_frames(self._sse.feed(data))
-            if self._sse.error is not None:
-                raise self._sse.error
+            self._read_chunks(self._chunks.feed(data))
         except UpstreamProtocolError as error:
             self._fail(protocol_error(error.message))
         return self._take() or self._pings()
 
     def finish(self) -> list[Event]:
         """Return the last events, at the end of the upstream's stream or when it is no use to wait for it."""
-        self._read_frames(self._sse.close())
+        if not self.is_done:
+            self._read_chunks(self._chunks.close())
         if not self.is_done:
             self._end_of_stream()
         return self._take()
@@ -137,42 +127,14 @@ class Decoder:
             self._start()
         return self._take()
 
-    def _read_frames(self, frames: list[SSEFrame]) -> None:
-        for frame in frames:
+    def _read_chunks(self, chunks: Iterable[dict[str, Any]]) -> None:
+        for chunk in chunks:
+            if chunk is END_MARK:
+                self._end()
+            else:
+                self._read_chunk(chunk)
             if self.is_done:
                 break
-            self._read_frame(frame)
-
-    def _read_frame(self, frame: SSEFrame) -> None:
-        try:
-            chunk = orjson.loads(frame.data)
-        except orjson.JSONDecodeError:
-            chunk = self._read_odd(frame)
-        if type(chunk) is dict:
-            self._bad_frames = 0
-            if frame.event == "error" and "choices" not in chunk:
-                chunk = {"error": chunk.get("error") or chunk}
-            self._read_chunk(chunk)
-
-    def _read_odd(self, frame: SSEFrame) -> Any:
-        """Return the chunk in a frame that is no plain JSON; None when there is none."""
-        data = frame.data.strip()
-        if data.upper() == DONE:
-            self._end()
-        elif frame.event == "error" and data:
-            return {"error": data.decode(errors="replace")}
-        elif data:
-            try:
-                return self._halves.join(loads(data))
-            except ValueError:
-                self._count_bad_frame()
-        return None
-
-    def _count_bad_frame(self) -> None:
-        self._notes.append("bad_frame")
-        self._bad_frames += 1
-        if self._bad_frames >= MAX_BAD_FRAMES:
-            self._fail(protocol_error("upstream sent malformed data"))
 
     def _read_chunk(self, chunk: dict[str, Any]) -> None:
         if error := chunk.get("error"):
@@ -203,7 +165,7 @@ class Decoder:
             self._content.read(delta, self._events)
         if finish := choice.get("finish_reason"):
             self._read_finish(choice, str(finish))
-        if self._content.must_end:
+        if self._content.must_end and not self.is_done:
             self._end()
 
     def _read_finish(self, choice: dict[str, Any], word: str) -> None:
@@ -293,11 +255,10 @@ class Decoder:
         self._fail(embedded_error(error, requested_model=self._answer.model, secrets=self._secrets))
 
     def _fail(self, error: ClientError) -> None:
-        if not self.is_done:
-            self._content.flush(self._events)
-            self._final_usage = self._usage(is_complete=False)
-            self._events.append(StreamFailed(error=error))
-            self.is_done = True
+        self._content.flush(self._events)
+        self._final_usage = self._usage(is_complete=False)
+        self._events.append(StreamFailed(error=error))
+        self.is_done = True
 
     def _take(self) -> list[Event]:
         events, self._events = self._events, []
@@ -305,6 +266,6 @@ class Decoder:
 
     def _pings(self) -> list[Event]:
         """Return a sign of life for the client, where the upstream gave one and nothing else."""
-        has_new = self._sse.comments > self._comments
-        self._comments = self._sse.comments
+        has_new = self._chunks.comments > self._comments
+        self._comments = self._chunks.comments
         return [Ping()] if has_new and self._is_started else []

@@ -12,11 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from translator.core.answer import AnswerContext
 from translator.core.block_writer import BlockWriter
-from translator.core.tool_json import ObjectReader, settle_arguments
+from translator.core.openai_chat.tool_slot import Slot, begins_call, name_and_arguments
 
 __all__ = ["MALFORMED", "ToolCalls"]
 
@@ -27,50 +25,6 @@ UNCLEAN = re.compile(r"[^A-Za-z0-9_-]")
 MAX_ID = 256
 #: More calls than this in one answer are dropped.
 MAX_CALLS = 512
-
-
-class Slot:
-    """One call, as far as it has come."""
-
-    def __init__(self) -> None:
-        self.id = ""
-        self.name = ""
-        self.reader = ObjectReader()
-        self.raw: list[str] = []
-        self.ready: list[str] = []
-        self.is_started = False
-        self.is_sent = False
-
-    @property
-    def has_arguments(self) -> bool:
-        return self.is_sent or bool(self.raw)
-
-    @property
-    def is_empty_object(self) -> bool:
-        return self.reader.is_complete and not self.reader.has_key
-
-    def add_arguments(self, fragment: str) -> None:
-        """Read more of the arguments; what follows a complete object is ignored."""
-        if not fragment.strip() and not self.has_arguments:
-            return
-        if self.is_empty_object and fragment.lstrip().startswith("{"):
-            # Some upstreams send an empty object first, and then the arguments.
-            self.reader, self.raw, self.ready = ObjectReader(), [], []
-        if not self.is_sent:
-            self.raw.append(fragment)
-        self.ready.append(self.reader.feed(fragment))
-
-    def take_ready(self) -> str:
-        """Return the accepted arguments that were not sent yet."""
-        ready = "".join(self.ready)
-        self.ready = []
-        return ready
-
-    def whole_input(self, *, is_truncated: bool) -> str:
-        """Return the input of a call of which nothing was sent, repaired or reported as invalid."""
-        if self.reader.is_complete and self.reader.has_key:
-            return self.take_ready()
-        return orjson.dumps(settle_arguments("".join(self.raw), is_truncated=is_truncated)).decode()
 
 
 class ToolCalls:
@@ -133,7 +87,7 @@ class ToolCalls:
             self._finish_active(self._slots[self._active], is_truncated=is_truncated)
 
     def _take(self, entry: dict[str, Any]) -> None:
-        name, arguments = _name_and_arguments(entry)
+        name, arguments = name_and_arguments(entry)
         id_ = entry.get("id")
         id_ = id_ if isinstance(id_, str) else ""
         slot = self._slot_for(entry.get("index"), id_, name, arguments)
@@ -162,7 +116,7 @@ class ToolCalls:
             return self._new_slot(id_)
         if id_ or not name:
             return last
-        return self._new_slot("") if _begins_call(last, name, arguments) else last
+        return self._new_slot("") if begins_call(last, name, arguments) else last
 
     def _slot_by_index(self, index: int, id_: str, name: str) -> Slot | None:
         slot = self._by_index.get(index)
@@ -276,35 +230,3 @@ class ToolCalls:
     def _note(self, note: str) -> None:
         if note not in self.notes:
             self.notes.append(note)
-
-
-def _begins_call(last: Slot, name: str, arguments: str) -> bool:
-    """Tell whether an entry with a name, but neither index nor id, is a new call after `last`."""
-    if not last.has_arguments:
-        return bool(arguments) and bool(last.name) and name != last.name and not name.startswith(last.name)
-    if last.reader.is_complete:
-        return True
-    reader = ObjectReader()
-    reader.feed(arguments)
-    return reader.is_complete
-
-
-def _name_and_arguments(entry: dict[str, Any]) -> tuple[str, str]:
-    """Return name and arguments of an entry, as text; empty where it has none."""
-    function = entry.get("function")
-    if not isinstance(function, dict):
-        function = entry.get("custom")
-        if not isinstance(function, dict):
-            return "", ""
-        function = {"name": function.get("name"), "arguments": {"input": function.get("input")}}
-    name, arguments = function.get("name"), function.get("arguments")
-    return name.strip() if isinstance(name, str) else "", _as_text(arguments)
-
-
-def _as_text(arguments: Any) -> str:
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    try:
-        return orjson.dumps(arguments).decode()
-    except orjson.JSONEncodeError:
-        return "nested too deep"

@@ -1,0 +1,92 @@
+"""One tool call of an upstream, as far as it has come."""
+
+from typing import Any
+
+import orjson
+
+from translator.core.tool_json import ObjectReader, settle_arguments
+
+__all__ = ["Slot", "begins_call", "name_and_arguments"]
+
+
+class Slot:
+    """The fragments of one call."""
+
+    def __init__(self) -> None:
+        """Start with nothing known."""
+        self.id = ""
+        self.name = ""
+        self.reader = ObjectReader()
+        #: Arguments as they came, until a part of them is sent.
+        self.raw: list[str] = []
+        #: Arguments that were accepted and not sent yet.
+        self.ready: list[str] = []
+        #: Whether the call's block was opened.
+        self.is_started = False
+        #: Whether a part of the arguments was sent.
+        self.is_sent = False
+
+    @property
+    def has_arguments(self) -> bool:
+        """Whether any arguments came."""
+        return self.is_sent or bool(self.raw)
+
+    @property
+    def is_empty_object(self) -> bool:
+        """Whether the arguments are an empty object, as far as they have come."""
+        return self.reader.is_complete and not self.reader.has_key
+
+    def add_arguments(self, fragment: str) -> None:
+        """Read more of the arguments; what follows a complete object is ignored."""
+        if not fragment.strip() and not self.has_arguments:
+            return
+        if self.is_empty_object and fragment.lstrip().startswith("{"):
+            # Some upstreams send an empty object first, and then the arguments.
+            self.reader, self.raw, self.ready = ObjectReader(), [], []
+        if not self.is_sent:
+            self.raw.append(fragment)
+        self.ready.append(self.reader.feed(fragment))
+
+    def take_ready(self) -> str:
+        """Return the accepted arguments that were not sent yet."""
+        ready = "".join(self.ready)
+        self.ready = []
+        return ready
+
+    def whole_input(self, *, is_truncated: bool) -> str:
+        """Return the input of a call of which nothing was sent, repaired or reported as invalid."""
+        if self.reader.is_complete and self.reader.has_key:
+            return self.take_ready()
+        return orjson.dumps(settle_arguments("".join(self.raw), is_truncated=is_truncated)).decode()
+
+
+def begins_call(last: Slot, name: str, arguments: str) -> bool:
+    """Tell whether an entry with a name, but neither index nor id, is a new call after `last`."""
+    if not last.has_arguments:
+        return bool(arguments) and bool(last.name) and name != last.name and not name.startswith(last.name)
+    if last.reader.is_complete:
+        return True
+    reader = ObjectReader()
+    reader.feed(arguments)
+    return reader.is_complete
+
+
+def name_and_arguments(entry: dict[str, Any]) -> tuple[str, str]:
+    """Return name and arguments of an entry, as text; empty where it has none."""
+    function = entry.get("function")
+    if not isinstance(function, dict):
+        function = entry.get("custom")
+        if not isinstance(function, dict):
+            return "", ""
+        function = {"name": function.get("name"), "arguments": {"input": function.get("input")}}
+    name, arguments = function.get("name"), function.get("arguments")
+    return name.strip() if isinstance(name, str) else "", _as_text(arguments)
+
+
+def _as_text(arguments: Any) -> str:
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    try:
+        return orjson.dumps(arguments).decode()
+    except orjson.JSONEncodeError:
+        return "nested too deep"
