@@ -93,6 +93,9 @@ STREAMS = {
     "a name in fragments": (sse(calls(tool("", name="Re", index=0, id="call_a")), calls(tool("", name="ad", index=0)), more_a(ARGS_A), CALLS), ONE),
     "a name sent again": (sse(start_a(""), start_a('{"path":'), start_a('"a"}', id=None), CALLS), ONE),
     "a name that grows": (sse(calls(tool(name="Re", index=0, id="call_a")), start_a(), more_a(ARGS_A), CALLS), ONE),
+    "a name nobody offered, sent again": (
+        sse(calls(tool("", name="Rm", index=0, id="call_a")), calls(tool("", name="Rm", index=0)), more_a("{}"), CALLS), one({}, name="Rm"),
+    ),
     "a name with spaces": (sse(calls(tool(ARGS_A, name=" Read\n", index=0, id="call_a")), CALLS), ONE),
     "a name after the arguments": (sse(more_a(ARGS_A, id="call_a"), calls(tool(name="Read", index=0)), CALLS), {"blocks": [A], "stop": "tool_use"}),
     "a name nobody offered": (sse(calls(tool("{}", name="Rm", index=0, id="call_a")), CALLS), one({}, name="Rm")),
