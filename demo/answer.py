@@ -191,14 +191,19 @@ def _final(ask: Ask) -> str | None:
 
 def _asked_calls(ask: Ask) -> list[Call]:
     """Call the tool that the question names, or that the client forces."""
-    if ask.tool_choice == "none" or not ask.tools or ask.schema or ask.turns[-1:] == [] or ask.turns[-1].role == "tool":
+    if ask.tool_choice == "none" or not ask.tools or ask.schema or not ask.turns or ask.turns[-1].role == "tool":
         return []
     question = _question(ask)
     forced = [tool for tool in ask.tools if tool.name == ask.tool_choice]
-    spoken = re.split(r"[^a-z0-9_-]+", question.lower())
-    named = [tool for tool in ask.tools if tool.name.lower() in spoken]
+    named = [tool for tool in ask.tools if _is_asked_for(tool, question)]
     chosen = forced or named or (ask.tools[:1] if ask.tool_choice == "required" else [])
     return [_call(tool.name, example(tool.schema, _quoted(question))) for tool in chosen[:1]]
+
+
+def _is_asked_for(tool: Tool, question: str) -> bool:
+    """Only plain words count: "write a poem" must not call a tool that is named Write."""
+    verbs = r"(?i:use|using|call|invoke|run)(?i:\s+the)?(?i:\s+tool)?"
+    return re.search(rf"\b{verbs}\s+[`\"'“]?{re.escape(tool.name)}\b", question) is not None
 
 
 def _invented_calls(ask: Ask, count: int) -> list[Call]:

@@ -1,19 +1,22 @@
-"""What the upstream remembers between calls: scripts that tests set, calls per flapping script, cached prefixes."""
+"""What the upstream remembers between calls: scripts that tests set, prompts seen lately, the last requests."""
 
 import hashlib
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
+from demo.http1 import Request
 from demo.sample import count_tokens
 from demo.script import PREFIX, Script, ScriptError, parse_script
 
 #: A prefix is cached in blocks of so many bytes of the prompt's JSON (128 tokens), as the providers do.
 BLOCK = 512
 MAX_BLOCKS = 50_000
+#: Bytes of request bodies that are kept.
+MAX_KEPT = 32 * 1024 * 1024
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,3 +132,31 @@ class Prefixes:
         for start in range(0, len(prompt) - BLOCK + 1, BLOCK):
             running.update(prompt[start : start + BLOCK])
             yield running.digest()
+
+
+class Requests:
+    """The last calls as they came, up to `MAX_KEPT` bytes of them."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Request] = deque()
+        self._size = 0
+
+    def keep(self, request: Request) -> None:
+        self._kept.append(request)
+        self._size += len(request.body)
+        while self._size > MAX_KEPT and len(self._kept) > 1:
+            self._size -= len(self._kept.popleft().body)
+
+    def reset(self) -> None:
+        self._kept.clear()
+        self._size = 0
+
+    def report(self) -> list[dict[str, Any]]:
+        return [{"method": r.method, "path": r.path, "headers": r.headers, "body": _read(r.body)} for r in self._kept]
+
+
+def _read(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "backslashreplace")

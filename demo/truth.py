@@ -9,9 +9,8 @@ from typing import Any
 
 import orjson
 
-#: Attempts and requests that are kept for `/truth` and `/requests`; the totals never forget.
+#: Attempts that are kept for `/truth`; its totals never forget.
 MAX_ATTEMPTS = 20_000
-MAX_REQUESTS = 500
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +48,6 @@ class Truth:
     path: Path | None = None
     fsync: bool = False
     attempts: deque[Attempt] = field(default_factory=lambda: deque(maxlen=MAX_ATTEMPTS))
-    requests: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_REQUESTS))
     _past: dict[str, int] = field(default_factory=dict)
     _count: int = 0
     _file: int | None = None
@@ -85,7 +83,6 @@ class Truth:
         running = [attempt for attempt in self.attempts if attempt.ended is None]
         self.attempts.clear()
         self.attempts.extend(running)
-        self.requests.clear()
         self._past = {}
 
     def report(self) -> dict[str, Any]:

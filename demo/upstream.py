@@ -24,7 +24,7 @@ from demo.answer import decide, with_input
 from demo.ask import Ask
 from demo.frames import Dialect, Failure
 from demo.http1 import MAX_HEAD, BadRequest, ClientGone, Request, Wire
-from demo.memory import Prefixes, Scripts, Setting
+from demo.memory import Prefixes, Requests, Scripts, Setting
 from demo.play import JSON_HEADERS, Scene, play
 from demo.raw import replay
 from demo.script import Script, ScriptError
@@ -36,6 +36,7 @@ DIALECTS = {
     "/messages": messages.DIALECT,
     "/responses": responses.DIALECT,
 }
+CONTROLS = {"/script", "/reset"}
 
 
 class Upstream:
@@ -45,6 +46,7 @@ class Upstream:
         self.truth = truth
         self.scripts = Scripts()
         self.prefixes = Prefixes()
+        self.requests = Requests()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection, one after the other."""
@@ -62,7 +64,8 @@ class Upstream:
 
     async def answer(self, wire: Wire, request: Request) -> None:
         path = request.path.removeprefix("/v1")
-        self._record(request)
+        if request.method == "POST" and path not in CONTROLS:
+            self.requests.keep(request)
         endpoints: dict[tuple[str, str], Callable[[Wire, Request], Awaitable[None]]] = {
             ("GET", "/models"): self._models,
             ("GET", "/truth"): self._truth,
@@ -121,17 +124,6 @@ class Upstream:
             started_at=time.time(),
         )
 
-    def _record(self, request: Request) -> None:
-        if request.method != "POST" or request.path.endswith(("/script", "/reset")):
-            return
-        try:
-            body: Any = orjson.loads(request.body)
-        except ValueError:
-            body = request.body.decode("utf-8", "backslashreplace")
-        self.truth.requests.append(
-            {"method": request.method, "path": request.path, "headers": request.headers, "body": body}
-        )
-
     async def _models(self, wire: Wire, request: Request) -> None:
         models = [{"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "demo"} for name in MODELS]
         await _send_json(wire, 200, {"object": "list", "data": models})
@@ -140,7 +132,7 @@ class Upstream:
         await _send_json(wire, 200, self.truth.report())
 
     async def _requests(self, wire: Wire, request: Request) -> None:
-        await _send_json(wire, 200, list(self.truth.requests))
+        await _send_json(wire, 200, self.requests.report())
 
     async def _script(self, wire: Wire, request: Request) -> None:
         try:
@@ -153,6 +145,7 @@ class Upstream:
     async def _reset(self, wire: Wire, request: Request) -> None:
         self.scripts.reset()
         self.prefixes.reset()
+        self.requests.reset()
         self.truth.reset()
         await _send_json(wire, 200, {"ok": True})
 

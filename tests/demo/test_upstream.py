@@ -104,6 +104,14 @@ def test_an_offered_tool_that_the_question_names_is_called(upstream: ScriptedUps
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_a_tool_is_not_called_by_the_way(upstream: ScriptedUpstream) -> None:
+    write = {"type": "function", "function": {"name": "Write", "parameters": {"type": "object"}}}
+
+    answer = post(upstream, ask(text="Write a poem about how to write", tools=[write])).json()
+
+    assert "tool_calls" not in answer["choices"][0]["message"]
+
+
 def test_a_tool_that_may_not_be_called_is_not_called(upstream: ScriptedUpstream) -> None:
     answer = post(upstream, ask(text="Use get_weather for Paris", tools=[WEATHER], tool_choice="none")).json()
 
