@@ -6,4 +6,10 @@ class BridgeProjectConfig(AppConfig):
     verbose_name = "Bridge"
 
     def ready(self) -> None:
+        from django.conf import settings
+
         from bridgeproject import checks  # noqa: F401  (registers the system checks)
+        from keys import outside
+        from translator.probing import Prober
+
+        outside.use(Prober(allowed=settings.ALLOW_PRIVATE_UPSTREAMS))

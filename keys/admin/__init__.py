@@ -1,7 +1,6 @@
-"""The support desk for upstreams, credentials, routes, client tokens, members and teams."""
+"""The support desk for upstreams, credentials, routes and client tokens."""
 
 from keys.admin.credentials import CredentialAdmin
-from keys.admin.members import GroupAdmin, UserAdmin
 from keys.admin.routes import RouteAdmin
 from keys.admin.tokens import ClientTokenAdmin
 from keys.admin.upstreams import UpstreamAdmin, UpstreamModelAdmin
@@ -9,9 +8,7 @@ from keys.admin.upstreams import UpstreamAdmin, UpstreamModelAdmin
 __all__ = [
     "ClientTokenAdmin",
     "CredentialAdmin",
-    "GroupAdmin",
     "RouteAdmin",
     "UpstreamAdmin",
     "UpstreamModelAdmin",
-    "UserAdmin",
 ]

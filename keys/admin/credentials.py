@@ -1,3 +1,5 @@
+from collections import deque
+from time import monotonic
 from typing import Any
 
 from django import forms
@@ -5,18 +7,25 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.utils.decorators import method_decorator
 from django.utils.timesince import timeuntil
 from django.views.decorators.debug import sensitive_post_parameters
 from unfold.admin import ModelAdmin
-from unfold.decorators import display
-from unfold.widgets import UnfoldAdminPasswordWidget
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
+from keys.admin.pages import object_page
 from keys.credentials import RefusedSecret, clean_secret, set_secret
 from keys.models import Credential, State
+from keys.outside import outside
 from keys.ring import key_ring
+from keys.rows import credential_of, upstream_of
 from keys.standing import CAUSES, Standing, standing, state_now
+
+#: A member of staff may test so often in a minute, in one process.
+TESTS_A_MINUTE = 10
 
 COLOURS = {
     "ready": "success",
@@ -57,6 +66,10 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
             raise ValidationError(str(exc)) from exc
 
 
+class TestForm(forms.Form):
+    model = forms.CharField(label="Upstream model", max_length=200, widget=UnfoldAdminTextInputWidget)
+
+
 class StateFilter(admin.SimpleListFilter):
     title = "state"
     parameter_name = "state"
@@ -81,6 +94,7 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
     search_fields = ["label", "upstream__name", "last_four"]
     readonly_fields = ["ends_in", "states"]
     actions = ["enable", "disable", "drain", "restore"]
+    actions_detail = ["test"]
     fieldsets = [
         (None, {"fields": ["upstream", "label", "secret", "ends_in", "enabled", "draining"]}),
         ("Use", {"fields": ["priority", "weight", "rpm", "tpm", "concurrency"]}),
@@ -158,12 +172,60 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
             self.log_change(request, credential, "States forgotten.")
         self.message_user(request, f"{queryset.count()} restored.", messages.SUCCESS)
 
+    def has_test_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("keys.change_credential")
+
+    @action(description="Test", url_path="test", icon="network_check", permissions=["test"])  # type: ignore[untyped-decorator]
+    def test(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        credential = get_object_or_404(Credential.objects.select_related("upstream"), pk=object_id)
+        form = TestForm(request.POST or None, initial={"model": _usual_model(credential)})
+        lines = []
+        if form.is_valid():
+            lines = self._try(request, credential, form.cleaned_data["model"])
+        title = f"Test {credential}"
+        intro = f"Bridge asks {credential.upstream} for a few tokens with this credential, and no other."
+        return object_page(
+            self, request, credential, "keys/form_page.html", title, form=form, intro=intro, verb="Test", lines=lines
+        )
+
+    def _try(self, request: HttpRequest, credential: Credential, model: str) -> list[str]:
+        if not may_test(request.user.pk):
+            return ["That was a test too many: wait a minute."]
+        entry = credential_of(credential)
+        if entry.defect:
+            return [f"It can't be used: {entry.defect.replace('_', ' ')}."]
+        tested = outside().try_credential(upstream_of(credential.upstream), entry, model)
+        self.log_change(request, credential, f"Tested with {model}: {'fine' if tested.is_ok else 'failed'}.")
+        status = f"status {tested.status}" if tested.status else "no answer"
+        verdict = "It works" if tested.is_ok else "It failed"
+        return [f"{verdict}: {status} after {tested.duration_ms} ms.", *([tested.words] if tested.words else [])]
+
     def _switch(self, request: HttpRequest, queryset: QuerySet[Credential], note: str, **values: bool) -> None:
         pks = list(queryset.values_list("pk", flat=True))
         Credential.objects.filter(pk__in=pks).update(**values)
         for credential in Credential.objects.filter(pk__in=pks):
             self.log_change(request, credential, note)
         self.message_user(request, f"{len(pks)} changed.", messages.SUCCESS)
+
+
+_tests: dict[int | None, deque[float]] = {}
+
+
+def may_test(user_id: int | None) -> bool:
+    """Count a test; False when the member of staff made too many just now."""
+    recent = _tests.setdefault(user_id, deque(maxlen=TESTS_A_MINUTE))
+    now = monotonic()
+    if len(recent) == TESTS_A_MINUTE and now - recent[0] < 60:
+        return False
+    recent.append(now)
+    return True
+
+
+def _usual_model(credential: Credential) -> str:
+    """Guess a model that the credential serves."""
+    target = credential.upstream.targets.exclude(upstream_model="").first()
+    model = credential.upstream.models.first()
+    return target.upstream_model if target else model.name if model else ""
 
 
 def _standing(credential: Credential) -> Standing:

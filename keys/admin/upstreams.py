@@ -1,13 +1,38 @@
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from unfold.admin import ModelAdmin
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from keys.admin.pages import object_page
+from keys.credentials import Added, add_secrets
 from keys.egress import check_base_url
+from keys.model_sync import Synced, sync_models
 from keys.models import Upstream, UpstreamModel
+from keys.outside import Unanswered
+
+
+class PasteForm(forms.Form):
+    label = forms.SlugField(
+        initial="key",
+        max_length=90,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="The new credentials are called so, with a number.",
+    )
+    secrets = forms.CharField(
+        strip=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 12, "spellcheck": "false"}),
+        help_text="One a line. Lines of a shell or an .env file are understood; blank ones and # comments don't count.",
+    )
 
 
 @admin.register(Upstream)
@@ -16,6 +41,7 @@ class UpstreamAdmin(ModelAdmin):  # type: ignore[misc]
     list_filter = ["dialect", "enabled"]
     search_fields = ["name", "base_url"]
     readonly_fields = ["created_at"]
+    actions_detail = ["paste", "sync"]
     fieldsets = [
         (None, {"fields": ["name", "dialect", "base_url", "enabled"]}),
         ("Quirks", {"fields": ["profile", "profile_overrides"]}),
@@ -44,6 +70,72 @@ class UpstreamAdmin(ModelAdmin):  # type: ignore[misc]
                 "The base URL changed, so the secrets of its credentials were cleared: enter them again.",
                 messages.WARNING,
             )
+
+    def has_paste_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("keys.add_credential")
+
+    def has_sync_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("keys.add_upstreammodel")
+
+    @action(description="Paste keys", url_path="paste", icon="content_paste", permissions=["paste"])  # type: ignore[untyped-decorator]
+    @method_decorator(sensitive_post_parameters("secrets"))
+    @method_decorator(sensitive_variables())
+    def paste(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        upstream = get_object_or_404(Upstream, pk=object_id)
+        form = PasteForm(request.POST or None)
+        added = None
+        if form.is_valid():
+            added = add_secrets(upstream, form.cleaned_data["secrets"].splitlines(), label=form.cleaned_data["label"])
+            for credential in added.credentials:
+                self.log_change(request, upstream, f"Added credential {credential.label}.")
+        # The form is shown anew rather than again: what was pasted is never given back.
+        again = PasteForm(initial={"label": form.data.get("label", "key")})
+        errors = [error for messages in form.errors.values() for error in messages]
+        title = f"Paste keys for {upstream}"
+        return object_page(
+            self,
+            request,
+            upstream,
+            "keys/form_page.html",
+            title,
+            form=again,
+            verb="Add",
+            lines=[*errors, *_told(added)],
+        )
+
+    @action(description="Sync models", url_path="sync", icon="sync", permissions=["sync"])  # type: ignore[untyped-decorator]
+    def sync(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        upstream = get_object_or_404(Upstream, pk=object_id)
+        if request.method != "POST":
+            intro = f"Bridge asks {upstream.base_url} for its models, and adds those that it doesn't know."
+            return object_page(
+                self, request, upstream, "keys/form_page.html", f"Sync models of {upstream}", intro=intro, verb="Ask"
+            )
+        try:
+            synced = sync_models(upstream)
+        except Unanswered as exc:
+            self.message_user(request, f"{upstream} gave no list: {exc}", messages.ERROR)
+        else:
+            self.log_change(request, upstream, "Synced models.")
+            self.message_user(request, _summed(synced), messages.SUCCESS)
+        return redirect(f"{reverse('admin:keys_upstreammodel_changelist')}?upstream__id__exact={upstream.pk}")
+
+
+def _told(added: Added | None) -> list[str]:
+    """Say what became of the pasted lines, without any of their text."""
+    if added is None:
+        return []
+    lines = [f"{credential}: added" for credential in added.credentials]
+    if added.duplicates:
+        lines.append(f"{added.duplicates} known already: left out")
+    return lines + [f"Line {number}: {reason}" for number, reason in added.refused]
+
+
+def _summed(synced: Synced) -> str:
+    parts = [f"{len(synced.added)} added", f"{len(synced.changed)} completed"]
+    if synced.unlisted:
+        parts.append(f"no longer listed: {', '.join(synced.unlisted[:10])}")
+    return "Models: " + ", ".join(parts) + "."
 
 
 @admin.register(UpstreamModel)
