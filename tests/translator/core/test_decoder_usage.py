@@ -19,6 +19,7 @@ REPORTS = {
     "deepseek": ({"prompt_tokens": 120, "completion_tokens": 5, "prompt_cache_hit_tokens": 100, "prompt_cache_miss_tokens": 20}, (20, 100, 0, 5, None, "upstream")),
     "kimi": ({"prompt_tokens": 300, "completion_tokens": 5, "cached_tokens": 256}, (44, 256, 0, 5, None, "upstream")),
     "cached more than all": ({"prompt_tokens": 20, "completion_tokens": 5, "cached_tokens": 30}, (0, 30, 0, 5, None, "upstream")),
+    "a few cached beside the rest": ({"prompt_tokens": 20, "completion_tokens": 5, "cached_tokens": 8, "total_tokens": 33}, (20, 8, 0, 5, None, "upstream")),
     "cached beside the rest": ({"prompt_tokens": 20, "completion_tokens": 5, "cached_tokens": 30, "total_tokens": 55}, (20, 30, 0, 5, None, "upstream")),
     "responses' names": ({"input_tokens": 20, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 8}}, (12, 8, 0, 5, None, "upstream")),
     "thinking within the output": (
@@ -29,6 +30,9 @@ REPORTS = {
         {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 70, "completion_tokens_details": {"reasoning_tokens": 40}},
         (20, 0, 0, 50, 40, "upstream"),
     ),
+    "output that the total exceeds": ({"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 70}, (20, 0, 0, 50, None, "upstream")),
+    "a total that is too small": ({"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 7}, (20, 0, 0, 10, None, "upstream")),
+    "zeros": ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, (100, 0, 0, 2, None, "partial")),
     "output by the total": ({"prompt_tokens": 20, "total_tokens": 25}, (20, 0, 0, 5, None, "upstream")),
     "a total of the input only": ({"prompt_tokens": 20, "total_tokens": 20}, (20, 0, 0, 2, None, "partial")),
     "input only": ({"prompt_tokens": 20}, (20, 0, 0, 2, None, "partial")),
@@ -80,6 +84,19 @@ def test_output_far_over_the_limit_is_absurd():
     assert last_usage(decode(sse(chunk(content="Hello"), finish(), usage(20, 100)), make)).output_tokens == 100
     got = last_usage(decode(sse(chunk(content="Hello"), finish(), usage(20, 101, total_tokens=121)), make))
     assert (got.output_tokens, got.notes) == (2, ("usage_absurd",))
+
+
+def test_no_output_may_be_right():
+    got = last_usage(decode(sse(finish("length"), usage(20, 0))))
+
+    assert counts(got) == (20, 0, 0, 0, None, "upstream")
+
+
+def test_a_total_far_over_the_limit_is_absurd():
+    make = lambda: decoder(answer(max_tokens=10))  # noqa: E731
+    got = last_usage(decode(sse(chunk(content="Hello"), finish(), usage(20, 5, total_tokens=10**8)), make))
+
+    assert (counts(got), got.notes) == ((20, 0, 0, 2, None, "partial"), ("usage_absurd",))
 
 
 PLACES = {

@@ -75,11 +75,13 @@ def test_it_is_known_when_only_usage_is_missing():
     assert subject.is_finishing
 
 
-def test_an_error_of_the_upstream_is_known():
+def test_an_error_of_the_upstream_is_told_without_secrets():
     subject = reader(secrets=("topsecret",))
     error = sse({"error": {"code": 429, "message": "topsecret is busy"}})
 
-    assert subject.feed(CUT + error) == CUT + error
+    out = subject.feed(CUT + error + sse(DONE))
+    assert out.startswith(CUT)
+    assert json.loads(out[len(CUT) :].removeprefix(b"data: "))["error"]["message"] == "[redacted] is busy"
     assert (subject.error.type, subject.error.message) == ("rate_limit_error", "[redacted] is busy")
     assert subject.fail(subject.error) == b""
     assert subject.usage.source is UsageSource.ESTIMATED

@@ -88,11 +88,15 @@ def test_a_stop_reason_alone_is_no_end():
     assert subject.error is not None
 
 
-def test_an_error_of_the_upstream_is_known():
+def test_an_error_of_the_upstream_is_told_without_secrets():
     subject = reader(secrets=("topsecret",))
     error = event("error", error={"type": "overloaded_error", "message": "topsecret is busy"})
 
-    assert subject.feed(CUT + error) == CUT + error
+    out = subject.feed(CUT + b"data: 7\n\n" + error + STOP)
+    assert out == (
+        CUT + b'data: 7\n\nevent: error\ndata: {"type":"error","error":{"type":"overloaded_error",'
+        b'"message":"Overloaded: [redacted] is busy"},"request_id":"req_1"}\n\n'
+    )
     assert (subject.error.type, subject.error.message) == ("overloaded_error", "Overloaded: [redacted] is busy")
     assert subject.is_done
     assert subject.fail(subject.error) == b""

@@ -1,7 +1,8 @@
 """A Messages stream or message from an upstream that speaks the dialect itself: read, and passed on unchanged.
 
 Nothing is translated. What is read is what accounting and routing need: usage, why it ended, whether it failed. A stream
-that is cut gets an error event at its end, since the official Python SDK takes a cut one for a whole.
+that is cut gets an error event at its end, since the official Python SDK takes a cut one for a whole. An error of the
+upstream is the one event told in the gateway's words.
 
 Source: https://platform.claude.com/docs/en/build-with-claude/streaming (read 2026-11-30).
 """
@@ -94,15 +95,14 @@ class MessageReader:
             complete, frames = self._frames.feed(data)
         except UpstreamProtocolError as error:
             return self._fail(protocol_error(error.message))
-        self._read_frames(frames)
-        return complete
+        return self._passed(complete, frames)
 
     def finish(self) -> bytes:
         """Return the last bytes, at the end of the upstream's stream: an error event if the message is not complete."""
         if self.is_done:
             return b""
-        rest, frames = self._frames.close()
-        return rest if self._read_frames(frames) else rest + self._fail(protocol_error(TRUNCATED))
+        rest = self._passed(*self._frames.close())
+        return rest if self._is_over() else rest + self._fail(protocol_error(TRUNCATED))
 
     def fail(self, error: ClientError) -> bytes:
         """Return the bytes that end the stream with an error found elsewhere, such as a timeout."""
@@ -124,10 +124,17 @@ class MessageReader:
             case _:
                 self.error = protocol_error("upstream returned no message")
 
-    def _read_frames(self, frames: list[SSEFrame]) -> bool:
-        """Read frames; True when the stream is at its end."""
+    def _passed(self, data: bytes, frames: list[SSEFrame]) -> bytes:
+        """Return the bytes of the frames as they are; of an error, in the gateway's words: it may echo secrets."""
+        passed: list[SSEFrame] = []
         for frame in frames:
             self._read_frame(frame)
+            if self.error is not None:
+                return b"".join(map(_render, passed)) + self._fail(self.error)
+            passed.append(frame)
+        return data
+
+    def _is_over(self) -> bool:
         return self.is_done
 
     def _read_frame(self, frame: SSEFrame) -> None:
@@ -148,7 +155,6 @@ class MessageReader:
                 self.is_done = True
             case {"type": "error", "error": error}:
                 self.error = embedded_error(error, requested_model=self._model, secrets=self._secrets)
-                self.is_done = True
 
     def _read_content(self, delta: dict[str, Any]) -> None:
         self.has_output = True
@@ -179,3 +185,8 @@ class MessageReader:
         self.error = error
         self.is_done = True
         return b"event: error\ndata: %b\n\n" % orjson.dumps(render_error(error, self._request_id))
+
+
+def _render(frame: SSEFrame) -> bytes:
+    name = b"event: %b\n" % frame.event.encode() if frame.event else b""
+    return name + b"data: %b\n\n" % frame.data.replace(b"\n", b"\ndata: ")

@@ -1,7 +1,7 @@
 """A chat/completions stream or answer for a client of that dialect: read, and passed on.
 
 Nothing is translated. What is read is what accounting and routing need: usage, why it ended, whether it failed. A stream
-that is cut gets an error frame at its end, which OpenAI's SDKs raise.
+that is cut gets an error frame at its end, which OpenAI's SDKs raise. An error of the upstream is told in the gateway's words.
 
 Source: https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-30).
 """
@@ -125,11 +125,14 @@ class ChatReader:
         return self.stop_reason is None and not self.is_done
 
     def _shown(self, data: bytes, frames: list[SSEFrame]) -> bytes:
-        """Return the bytes of the frames that the client is to see."""
-        shown = [frame for frame in frames if self._read_frame(frame)]
-        if len(shown) == len(frames):
-            return data
-        return b"".join(b"data: %b\n\n" % frame.data.replace(b"\n", b"\ndata: ") for frame in shown)
+        """Return the bytes of the frames that the client is to see; an error in the gateway's words, without secrets."""
+        shown: list[SSEFrame] = []
+        for frame in frames:
+            if self._read_frame(frame):
+                shown.append(frame)
+            if self.error is not None:
+                return b"".join(map(_render, shown)) + self._fail(self.error)
+        return data if len(shown) == len(frames) else b"".join(map(_render, shown))
 
     def _read_frame(self, frame: SSEFrame) -> bool:
         """Read a frame; False when the client is not to see it."""
@@ -141,12 +144,11 @@ class ChatReader:
         if not isinstance(chunk, dict):
             return True
         self._read_chunk(chunk)
-        return not (self._hides_usage and chunk.get("usage") and not chunk.get("choices"))
+        return self.error is None and not (self._hides_usage and chunk.get("usage") and not chunk.get("choices"))
 
     def _read_chunk(self, chunk: dict[str, Any]) -> None:
         if error := chunk.get("error"):
             self.error = embedded_error(error, requested_model=self._model, secrets=self._secrets)
-            self.is_done = True
         groq = chunk.get("x_groq")
         usage = chunk.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
         if isinstance(usage, dict):
@@ -177,3 +179,7 @@ class ChatReader:
         self.error = error
         self.is_done = True
         return b"data: %b\n\n" % orjson.dumps(render_error(error))
+
+
+def _render(frame: SSEFrame) -> bytes:
+    return b"data: %b\n\n" % frame.data.replace(b"\n", b"\ndata: ")

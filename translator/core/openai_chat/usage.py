@@ -8,7 +8,7 @@ https://openrouter.ai/docs/use-cases/usage-accounting (all read 2026-11-30).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from translator.core.events import Usage, UsageSource
@@ -90,9 +90,11 @@ def settle_usage(
     """
     if report is None:
         return Usage(input_tokens=input_estimate, output_tokens=output_estimate, source=UsageSource.ESTIMATED, notes=())
-    report = _without_absurd(report, max_tokens)
     cache_read, cache_write = report.cache_read or 0, report.cache_write or 0
     input_, output = _input_tokens(report), _output_tokens(report)
+    notes = report.notes
+    if output is not None and _is_absurd(output, output_estimate, max_tokens):
+        output, notes = None, tuple(dict.fromkeys([*notes, "usage_absurd"]))
     is_whole = is_complete and input_ is not None and output is not None
     if not is_complete:
         output = max(output or 0, output_estimate)
@@ -103,7 +105,7 @@ def settle_usage(
         output_tokens=output_estimate if output is None else output,
         thinking_tokens=report.thinking,
         source=UsageSource.UPSTREAM if is_whole else UsageSource.PARTIAL,
-        notes=report.notes,
+        notes=notes,
     )
 
 
@@ -134,30 +136,30 @@ def token_count(value: Any, notes: list[str]) -> int | None:
     return None
 
 
-def _without_absurd(report: Report, max_tokens: int | None) -> Report:
-    """Drop an output count that the client's limit rules out."""
-    limit = (max_tokens or MAX_TOKENS) * MAX_OVERRUN
-    if report.output is not None and report.output > limit:
-        return replace(report, output=None, total=None, notes=(*report.notes, "usage_absurd"))
-    return report
+def _is_absurd(output: int, output_estimate: int, max_tokens: int | None) -> bool:
+    """Tell whether the client's limit, or what was sent, rules out a count of the output."""
+    if output == 0:
+        return output_estimate > 0
+    return output > (max_tokens or MAX_TOKENS) * MAX_OVERRUN
 
 
 def _input_tokens(report: Report) -> int | None:
-    """Return the input that no cache served; None when the upstream did not count it."""
-    cached = (report.cache_read or 0) + (report.cache_write or 0)
-    if report.input is None:
+    """Return the input that no cache served; None when the upstream did not count it: no input is empty."""
+    if not report.input:
         return None
-    if cached > report.input and report.total == report.input + cached + (report.output or 0):
-        return report.input
-    return max(0, report.input - cached)
+    cached = (report.cache_read or 0) + (report.cache_write or 0)
+    return report.input if _counts_cache_apart(report) else max(0, report.input - cached)
 
 
 def _output_tokens(report: Report) -> int | None:
     """Return the output, with the thinking that some upstreams leave out of it but not out of the total."""
-    if report.input is None or report.total is None:
+    if not report.input or report.total is None or _counts_cache_apart(report):
         return report.output
     rest = report.total - report.input
-    if report.output is None:
-        return rest if rest > 0 else None
-    is_left_out = report.thinking is not None and rest == report.output + report.thinking
-    return rest if is_left_out else report.output
+    return rest if rest > (report.output or 0) else report.output
+
+
+def _counts_cache_apart(report: Report) -> bool:
+    """Tell by the total whether the input does not include what the cache served."""
+    cached = (report.cache_read or 0) + (report.cache_write or 0)
+    return cached > 0 and report.total == (report.input or 0) + cached + (report.output or 0)
