@@ -1,13 +1,18 @@
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import path
 
 from translator.api import api
+from usage.consumers import LiveConsumer
+from usage.live import LiveFeed
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("", api.urls),
 ]
 
-websocket_urlpatterns: list[Any] = []
+websocket_urlpatterns: list[Any] = [
+    path("ws/live/", LiveConsumer.as_asgi(feed=LiveFeed(settings.DATABASE_CONNINFO))),
+]
