@@ -70,6 +70,9 @@ class SSEDecoder:
         """
         if self.error is not None:
             raise self.error
+        if self._is_one_frame(chunk):
+            self._at_start = False
+            return [SSEFrame("", chunk[6:-2])]
         frames: list[SSEFrame] = []
         try:
             for line in self._lines(chunk):
@@ -90,6 +93,17 @@ class SSEDecoder:
                 self._dispatch(frames)
         self._tail, self._data = [], []
         return frames
+
+    def _is_one_frame(self, chunk: bytes) -> bool:
+        """Tell whether a read is one whole frame of one line, as most are: it needs no cutting."""
+        return (
+            chunk.startswith(b"data: ")
+            and chunk.find(b"\n") == len(chunk) - 2
+            and chunk.endswith(b"\n")
+            and b"\r" not in chunk
+            and len(chunk) <= MAX_FRAME_BYTES
+            and not (self._tail or self._data or self._event or self._after_cr)
+        )
 
     def _lines(self, chunk: bytes) -> list[bytes]:
         if self._after_cr and chunk:

@@ -69,15 +69,17 @@ class Content:
     def read(self, delta: dict[str, Any], events: list[Event]) -> None:
         """Write what a delta, or a whole message, adds to `events`."""
         self._blocks.events = events
+        content = delta.get("content")
+        if len(delta) == 1 and content:
+            self._read_content(content)
+            return
         if thinking := reasoning_text(delta):
             self._think(thinking)
         if "reasoning_details" in delta:
             self._keep_details(delta["reasoning_details"])
-        content = delta.get("content")
         if content:
             self._read_content(content)
-        if not content or len(delta) > 1:
-            self._read_rest(delta, has_content=bool(content))
+        self._read_rest(delta, has_content=bool(content))
 
     def _read_content(self, content: Any) -> None:
         if type(content) is str:
