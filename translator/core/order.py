@@ -1,6 +1,6 @@
 """The order of the events of a message, as one table.
 
-`docs/architecture.md` draws its diagram from `ORDER`. Writers follow the table, so that no decoder, however
+`docs/events.md` draws its diagram from `ORDER`. Writers follow the table, so that no decoder, however
 broken its upstream, can make a stream that the official SDKs stumble over: one `MessageStart`, first; one block
 open at a time; deltas of the open block's own kind; one `MessageDelta`, after the last block; `MessageStop`, last.
 """
