@@ -16,6 +16,7 @@ __all__ = ["END_MARK", "ChunkReader"]
 END_MARK: dict[str, Any] = {}
 #: Frames in a row that are no JSON, before the stream is given up.
 MAX_BAD_FRAMES = 3
+MALFORMED = "upstream sent malformed data"
 
 
 class ChunkReader:
@@ -79,4 +80,4 @@ class ChunkReader:
         self.notes.append("bad_frame")
         self._bad_frames += 1
         if self._bad_frames >= MAX_BAD_FRAMES:
-            raise UpstreamProtocolError("upstream sent malformed data")  # noqa: EM101
+            raise UpstreamProtocolError(MALFORMED)

@@ -8,6 +8,10 @@ from translator.core.masking import is_html
 
 __all__ = ["is_stream", "read_whole"]
 
+EMPTY = "upstream returned an empty answer"
+WEB_PAGE = "upstream returned HTML"
+NO_OBJECT = "upstream returned no JSON object"
+
 
 def is_stream(body: bytes) -> bool:
     """Tell whether the body is a stream of events, sent though none was asked for."""
@@ -22,13 +26,13 @@ def read_whole(body: bytes) -> dict[str, Any]:
     """
     text = body.decode(errors="replace").strip()
     if not text:
-        raise UpstreamProtocolError("upstream returned an empty answer")  # noqa: EM101
+        raise UpstreamProtocolError(EMPTY)
     if is_html(text):
-        raise UpstreamProtocolError("upstream returned HTML")  # noqa: EM101
+        raise UpstreamProtocolError(WEB_PAGE)
     try:
         answer = mend_all(loads(text))
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise UpstreamProtocolError("upstream returned no JSON object")  # noqa: EM101
+        raise UpstreamProtocolError(NO_OBJECT)
     return answer
