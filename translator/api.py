@@ -20,7 +20,8 @@ from translator.core.estimate import estimate_input_tokens
 from translator.core.openai_chat.errors import render_error as render_chat_error
 from translator.core.openai_chat.passthrough import parse_chat_request
 from translator.messages_call import MessagesCall
-from translator.relay import CallFailed, Gateway
+from translator.offload import off_loop
+from translator.relay import Answered, CallFailed, Gateway
 from translator.run import Caller, Whole
 from translator.stream import Stream
 
@@ -75,12 +76,14 @@ class ApiRequest(HttpRequest):
 @api.post("/v1/messages")
 async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpResponse:
     """Answer a conversation, whole or as a stream of events."""
-    parsed = parse_request(request.body)
+    size = len(request.body)
+    parsed = await off_loop(size, parse_request, request.body)
     call = MessagesCall(
         parsed,
+        size=size,
         request_id=request.request_id,
         session_id=session_of(request),
-        estimate=estimate_input_tokens(parsed),
+        estimate=await off_loop(size, estimate_input_tokens, parsed),
         headers=request.headers.items(),
     )
     if parsed.max_tokens == 0:
@@ -91,14 +94,17 @@ async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpRes
 @api.post("/v1/messages/count_tokens")
 async def count_tokens(request: ApiRequest) -> HttpResponse:
     """Estimate the input tokens of a conversation; no upstream is asked."""
-    parsed = parse_request(request.body, for_counting=True)
-    return answer_json({"input_tokens": estimate_input_tokens(parsed)})
+    size = len(request.body)
+    parsed = await off_loop(size, parse_request, request.body, for_counting=True)
+    return answer_json({"input_tokens": await off_loop(size, estimate_input_tokens, parsed)})
 
 
 @api.post("/v1/chat/completions")
 async def create_chat_completion(request: ApiRequest) -> HttpResponse | StreamingHttpResponse:
     """Answer an OpenAI client's conversation; passed on unchanged but for the model's name."""
-    call = ChatCall(parse_chat_request(request.body), session_id=session_of(request))
+    size = len(request.body)
+    parsed = await off_loop(size, parse_chat_request, request.body)
+    call = ChatCall(parsed, size=size, session_id=session_of(request))
     return show(await request.gateway.answer(call, caller_of(request, call.session_id)))
 
 
@@ -128,17 +134,17 @@ async def readyz(request: ApiRequest) -> HttpResponse:
     return answer_json(state, status=200 if state["ready"] else 503)
 
 
-def show(reply: Whole | Stream) -> HttpResponse | StreamingHttpResponse:
-    if isinstance(reply, Whole):
-        return HttpResponse(reply.body, content_type="application/json")
-    return EventStream(reply)
+def show(answered: Answered) -> HttpResponse | StreamingHttpResponse:
+    if isinstance(answered.reply, Whole):
+        return HttpResponse(answered.reply.body, content_type="application/json", headers=answered.headers)
+    return EventStream(answered.reply, answered.headers)
 
 
 class EventStream(StreamingHttpResponse):
     """A stream of events; `pieces` must be closed by whoever sends it, also when it was never begun."""
 
-    def __init__(self, pieces: Stream) -> None:
-        super().__init__(pieces, content_type="text/event-stream; charset=utf-8", headers=STREAM_HEADERS)
+    def __init__(self, pieces: Stream, headers: Mapping[str, str]) -> None:
+        super().__init__(pieces, content_type="text/event-stream; charset=utf-8", headers={**STREAM_HEADERS, **headers})
         self.pieces = pieces
 
 

@@ -107,6 +107,8 @@ class Call(Protocol):
     session_id: str | None
     #: The same for the same prompt.
     kind: str
+    #: Bytes of the client's body.
+    size: int
 
     def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
         """Write the request for one attempt.

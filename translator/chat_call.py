@@ -22,7 +22,7 @@ OTHER_DIALECT = "is served by an upstream of another dialect; ask for it through
 class ChatCall:
     """A parsed request of an OpenAI client."""
 
-    def __init__(self, request: ChatRequest, *, session_id: str | None) -> None:
+    def __init__(self, request: ChatRequest, *, size: int, session_id: str | None) -> None:
         self.request = request
         self.alias = request.model
         self.stream = request.stream
@@ -30,6 +30,7 @@ class ChatCall:
         self.max_tokens = request.max_tokens
         self.session_id = session_id or request.session_id
         self.kind = kind_of(orjson.dumps(request.body["messages"][-1]))
+        self.size = size
 
     def prepare(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:
         if goal.upstream.dialect != Dialect.OPENAI_CHAT:

@@ -11,6 +11,7 @@ from translator.core.anthropic.encoder import PING, Encoder
 from translator.core.anthropic.message import render_message
 from translator.core.anthropic.passthrough import MessageReader
 from translator.core.anthropic.request import MessagesRequest
+from translator.core.errors import InvalidRequest
 from translator.core.events import Event, MessageDelta, StopReason, Usage, UsageSource
 from translator.core.exchange import EventDecoder, Passed, Translated
 from translator.core.openai_chat import request as openai_chat
@@ -26,6 +27,7 @@ class MessagesCall:
         self,
         request: MessagesRequest,
         *,
+        size: int,
         request_id: str,
         session_id: str | None,
         estimate: int,
@@ -38,6 +40,7 @@ class MessagesCall:
         self.max_tokens = request.max_tokens
         self.session_id = session_id or request.session_id
         self.kind = kind_of(orjson.dumps(request.messages[-1]))
+        self.size = size
         self._request_id = request_id
         self._headers = headers
 
@@ -48,6 +51,10 @@ class MessagesCall:
         return orjson.dumps(render_message([end], message_id=new_id("msg"), model=self.alias))
 
     def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
+        window = goal.facts.context_window
+        if window is not None and self.estimate > window:
+            # Claude Code compacts its history on these words, and on no others.
+            raise InvalidRequest(path="", reason=f"prompt is too long: {self.estimate} tokens > {window} maximum")
         return DIALECTS[goal.upstream.dialect](self, goal, lessons)
 
     def for_chat(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:

@@ -15,6 +15,9 @@ TWO_TOKENS = ClientError(
 SHUT_DOWN = ClientError(
     status=503, type=ErrorType.OVERLOADED, message="the gateway is shutting down", headers={"retry-after": "2"}
 )
+REVOKED = ClientError(
+    status=401, type=ErrorType.AUTHENTICATION, message="the token was revoked or has expired", headers=NO_RETRY
+)
 NO_LEDGER = ClientError(
     status=503,
     type=ErrorType.API,
@@ -62,7 +65,7 @@ def rate_limited(limit: RateLimited) -> ClientError:
         status=429,
         type=ErrorType.RATE_LIMIT,
         message=f"this token's limit of {limit.limit} is reached",
-        headers={"retry-after": str(max(1, ceil(limit.retry_after_s)))},
+        headers={**limit.headers, "retry-after": str(max(1, ceil(limit.retry_after_s)))},
     )
 
 

@@ -7,14 +7,14 @@ which. Each attempt is a `Run` (`translator.run`): recorded before the first byt
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keys.directory import Directory
 from keys.dispatch import Attempt, Dispatcher
-from keys.entries import RouteEntry
+from keys.entries import RouteEntry, TokenEntry
 from keys.pool.failover import Refusal
 from keys.secrets import parse_key_ring
 from translator import refusals
@@ -29,6 +29,8 @@ from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateL
 
 #: A name that only a route for every name takes; one that passes names through gives it back.
 ANY_NAME = "*"
+#: How soon a running stream notices that its token was revoked, in seconds.
+REVOCATION_S = 5.0
 #: So many lessons are kept for one upstream model.
 LESSONS_MAX = 8
 
@@ -39,6 +41,15 @@ class CallFailed(Exception):
     def __init__(self, error: ClientError) -> None:
         super().__init__(error.message)
         self.error = error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What the client gets."""
+
+    reply: Whole | Stream
+    #: Headers about the token's limits.
+    headers: Mapping[str, str]
 
 
 class Gateway:
@@ -70,7 +81,8 @@ class Gateway:
         self.catalogue = Catalogue(self.upstream)
         self.is_draining = False
         self._services = Services(dispatcher=self.dispatcher, ledger=self.ledger, upstream=self.upstream)
-        self._streams: set[Stream] = set()
+        self._streams: dict[Stream, TokenEntry] = {}
+        self._warden: asyncio.Task[None] | None = None
         #: What refusals taught, by upstream and its model.
         self._lessons: dict[tuple[int, str], tuple[Adaptation, ...]] = {}
 
@@ -78,9 +90,12 @@ class Gateway:
         await self.directory.start()
         await self.dispatcher.start()
         await self.ledger.start()
+        self._warden = asyncio.create_task(self._end_streams_of_revoked_tokens(), name="revoked tokens")
 
     async def aclose(self) -> None:
         """Settle what is left and close every connection."""
+        if self._warden is not None:
+            self._warden.cancel()
         for stream in list(self._streams):
             await stream.aclose()
         await self.dispatcher.close()
@@ -108,7 +123,7 @@ class Gateway:
         for stream in self._streams:
             stream.stop(refusals.SHUT_DOWN)
 
-    async def answer(self, call: Call, caller: Caller) -> Whole | Stream:
+    async def answer(self, call: Call, caller: Caller) -> Answered:
         """Get the call answered: a whole body, or a stream whose first bytes are there.
 
         Raises:
@@ -118,17 +133,18 @@ class Gateway:
         if self.is_draining:
             raise CallFailed(refusals.SHUT_DOWN)
         route = self._route(call, caller)
-        admission = await self._admit(call, caller)
+        admission = await self._admit(call, caller, route)
+        runs: list[Run] = []
         try:
-            reply = await self._try_each(call, caller, route)
+            reply = await self._try_each(call, caller, route, runs)
         except BaseException:
-            admission.release()
+            admission.release(tokens_used=_tokens(runs))
             raise
         if isinstance(reply, Stream):
-            self._watch(reply, admission)
+            self._watch(reply, caller.token, lambda: admission.release(tokens_used=_tokens(runs)))
         else:
-            admission.release()
-        return reply
+            admission.release(tokens_used=_tokens(runs))
+        return Answered(reply=reply, headers=admission.headers)
 
     async def listed_models(self) -> tuple[str, ...]:
         """Return the models of the upstreams behind a route that takes every name through."""
@@ -153,24 +169,29 @@ class Gateway:
             raise CallFailed(refusals.forbidden_model(call.alias))
         return route
 
-    async def _admit(self, call: Call, caller: Caller) -> Admission:
+    async def _admit(self, call: Call, caller: Caller, route: RouteEntry) -> Admission:
+        output = call.max_tokens or 0
+        places = [(target.upstream.id, target.model_name) for target in (*route.targets, *route.fallbacks)]
         try:
-            return await self.ledger.admit(caller.token, call.alias, call.estimate + (call.max_tokens or 0))
+            return await self.ledger.admit(
+                caller.token, call.alias, call.estimate + output, max_tokens=output, places=places
+            )
         except OverBudget as exc:
             raise CallFailed(refusals.over_budget(exc)) from exc
         except RateLimited as exc:
             raise CallFailed(refusals.rate_limited(exc)) from exc
+        except LedgerUnavailable as exc:
+            raise CallFailed(refusals.NO_LEDGER) from exc
 
-    async def _try_each(self, call: Call, caller: Caller, route: RouteEntry) -> Whole | Stream:
+    async def _try_each(self, call: Call, caller: Caller, route: RouteEntry, runs: list[Run]) -> Whole | Stream:
         attempts = self.dispatcher.attempts(
             route, session_id=call.session_id or "", estimate_tokens=call.estimate, kind=call.kind
         )
-        numbers = count(1)
         failure: Failure | None = None
         try:
             attempt = next(attempts)
             while True:
-                reply = await self._try(call, caller, attempt, numbers)
+                reply = await self._try(call, caller, attempt, runs)
                 if not isinstance(reply, Failure):
                     return reply
                 failure = reply
@@ -180,36 +201,47 @@ class Gateway:
         finally:
             attempts.close()
 
-    async def _try(
-        self, call: Call, caller: Caller, attempt: Attempt, numbers: Iterator[int]
-    ) -> Whole | Stream | Failure:
+    async def _try(self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]) -> Whole | Stream | Failure:
         """Make one attempt; once more if the upstream refused a key of the body that can be left out."""
         place = (attempt.upstream.id, attempt.model_name)
-        run = Run(self._services, call, caller, attempt, next(numbers), self._lessons.get(place, ()))
-        reply = await _started(run)
+        run, reply = await self._run(call, caller, attempt, runs)
         if isinstance(reply, Failure) and (lesson := run.lesson_of(reply)):
             known = self._lessons.get(place, ())
             if lesson not in known:
                 self._lessons[place] = (*known, lesson)[-LESSONS_MAX:]
-            run = Run(self._services, call, caller, attempt, next(numbers), self._lessons[place])
-            reply = await _started(run)
+            run, reply = await self._run(call, caller, attempt, runs)
         return Stream(run, reply.first) if isinstance(reply, Begun) else reply
 
-    def _watch(self, stream: Stream, admission: Admission) -> None:
-        self._streams.add(stream)
+    async def _run(
+        self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]
+    ) -> tuple[Run, Whole | Begun | Failure]:
+        lessons = self._lessons.get((attempt.upstream.id, attempt.model_name), ())
+        run = Run(self._services, call, caller, attempt, len(runs) + 1, lessons)
+        runs.append(run)
+        try:
+            return run, await run.start()
+        except LedgerUnavailable as exc:
+            raise CallFailed(refusals.NO_LEDGER) from exc
+
+    def _watch(self, stream: Stream, token: TokenEntry, release: Callable[[], None]) -> None:
+        self._streams[stream] = token
 
         def closed() -> None:
-            self._streams.discard(stream)
-            admission.release()
+            self._streams.pop(stream, None)
+            release()
 
         stream.when_closed = closed
 
+    async def _end_streams_of_revoked_tokens(self) -> None:
+        while True:
+            await asyncio.sleep(REVOCATION_S)
+            for stream, token in self._streams.items():
+                if not self.directory.is_current(token):
+                    stream.stop(refusals.REVOKED)
 
-async def _started(run: Run) -> Whole | Begun | Failure:
-    try:
-        return await run.start()
-    except LedgerUnavailable as exc:
-        raise CallFailed(refusals.NO_LEDGER) from exc
+
+def _tokens(runs: Iterable[Run]) -> int:
+    return sum(run.tokens_used for run in runs)
 
 
 def _why(failure: Failure | None, refusal: Refusal | None) -> ClientError:

@@ -15,6 +15,7 @@ from translator.calls import Call, Goal, Prepared
 from translator.core.errors import ClientError
 from translator.core.openai_chat.adapt import Adaptation
 from translator.faults import judge_fault
+from translator.offload import off_loop
 from translator.upstream import (
     MAX_ERROR_BYTES,
     MAX_WHOLE_BYTES,
@@ -29,8 +30,6 @@ from usage.ledger import Ledger
 from usage.records import OpenRecord, Settlement, new_record_id
 from usage.states import Source, State
 
-#: A silent stream gets a ping this often, in seconds. Clients warn after 20 s and give up after minutes.
-PING_S = 10.0
 #: Headers go to the client after this much silence of an upstream that accepted, so that pings can flow.
 EARLY_HEADERS_S = 15.0
 #: After its last word an upstream may leave the stream open this long before it is taken as ended.
@@ -121,9 +120,9 @@ class Run:
             LedgerUnavailable: The attempt can't be recorded, so it isn't made.
             InvalidRequest: The request can't be said to this upstream; the client's fault.
         """
-        self.prepared = self._call.prepare(goal_of(self._attempt), self._lessons)
         self._claim = self._services.dispatcher.claim(self._attempt)
         try:
+            self.prepared = await off_loop(self._call.size, self._call.prepare, goal_of(self._attempt), self._lessons)
             await self._services.ledger.open(self._open_record())
             self._is_recorded = True
             return await self._send()
@@ -241,7 +240,7 @@ class Run:
         """Settle a complete answer."""
         self._settle(
             State.OK,
-            Outcome(kind=Kind.OK, status=200, ttft_ms=self._ttft_ms(), tokens=self._tokens()),
+            Outcome(kind=Kind.OK, status=200, ttft_ms=self._ttft_ms(), tokens=self.tokens_used),
             status=200,
         )
         await self._close(linger=True)
@@ -272,13 +271,15 @@ class Run:
         kind = (
             Kind.TIMEOUT if state is State.TIMEOUT else Kind.TRUNCATED if state is State.TRUNCATED else Kind.BAD_ANSWER
         )
-        outcome = Outcome(kind=kind, status=error.status, error_text=error.message, tokens=self._tokens(), is_sent=True)
+        outcome = Outcome(
+            kind=kind, status=error.status, error_text=error.message, tokens=self.tokens_used, is_sent=True
+        )
         self._settle(state, outcome, error=error, status=200)
         await self._close()
 
     async def leave(self) -> None:
         """Settle an attempt whose client is gone; nothing happens when it has settled."""
-        self._settle(State.CLIENT_GONE, Outcome(kind=Kind.CLIENT_GONE, tokens=self._tokens()))
+        self._settle(State.CLIENT_GONE, Outcome(kind=Kind.CLIENT_GONE, tokens=self.tokens_used))
         await self._close()
 
     def _settle(
@@ -327,7 +328,11 @@ class Run:
     def _ttft_ms(self) -> int | None:
         return None if self._first_delta_at is None else round((self._first_delta_at - self._sent_at) * 1000)
 
-    def _tokens(self) -> int:
+    @property
+    def tokens_used(self) -> int:
+        """Input and output as far as they are known."""
+        if not self._is_recorded:
+            return 0
         usage = self.prepared.exchange.usage
         return usage.input_tokens + usage.cache_write_tokens + usage.output_tokens
 

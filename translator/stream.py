@@ -6,9 +6,14 @@ from typing import Self
 
 from translator.core.errors import ClientError
 from translator.faults import judge_fault
-from translator.run import PING_S, Run
+from translator.run import Run
 from translator.upstream import UpstreamFault
 from usage.states import State
+
+#: A silent stream gets a ping this often, in seconds. Clients warn after 20 s and give up after minutes.
+PING_S = 10.0
+#: How soon a silent stream notices that it is to stop, in seconds.
+TICK_S = 2.0
 
 
 class Stream:
@@ -36,21 +41,22 @@ class Stream:
             return first
         if self._is_done:
             raise StopAsyncIteration
+        loop = asyncio.get_running_loop()
+        silent_since = loop.time()
         while True:
             if self._exchange.is_complete:
                 await self._end()
                 raise StopAsyncIteration
             if self._stopped:
                 return await self._break_off(*self._stopped)
-            waiting_since = asyncio.get_running_loop().time()
             try:
-                shown = await self._run.read(until=waiting_since + PING_S)
+                shown = await self._run.read(until=loop.time() + TICK_S)
             except UpstreamFault as fault:
                 state, _, error = judge_fault(fault)
                 return await self._break_off(error, state)
             if shown:
                 return shown
-            if asyncio.get_running_loop().time() >= waiting_since + PING_S:
+            if loop.time() >= silent_since + PING_S:
                 return self._exchange.ping
 
     async def _end(self) -> None:
