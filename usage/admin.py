@@ -14,6 +14,7 @@ from usage.models import UsageRecord
 from usage.paging import CappedPaginator
 from usage.reports import today_summary
 from usage.states import State
+from usage.visibility import visible_to
 
 __all__ = ["UsageRecordAdmin", "today_summary"]
 
@@ -77,6 +78,10 @@ class UsageRecordAdmin(ReadOnlyAdmin):
         ),
         ("Answer", {"fields": ("stream", "http_status", "error_type", "stop_reason", "ttft_ms", "duration_ms")}),
     )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[UsageRecord]:
+        records: QuerySet[UsageRecord] = super().get_queryset(request)
+        return visible_to(request.user, records)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[UsageRecord], search_term: str

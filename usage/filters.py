@@ -1,22 +1,25 @@
-"""Filters of the usage list in the admin. Their choices come from the hourly sums, never from the records."""
+"""Filters of the usage list in the admin. Their choices come from the sums, never from the records."""
 
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.admin import ModelAdmin
+from django.core.cache import cache
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
 
 from usage.ids import first_id_at
-from usage.models import UsageHour, UsageRecord
+from usage.models import UsageDay, UsageRecord
+from usage.periods import CLOCK_SLACK, day_start, parse_day
 from usage.states import State
+from usage.visibility import Scope, scope_of, within
 
-#: How far the clocks of a worker (ids) and of Postgres (`started_at`) may be apart.
-CLOCK_SLACK = timedelta(hours=2)
 CHOICES_OF = timedelta(days=90)
+CHOICES_KEPT_S = 60
+SEEN = ("user_id", "user_name", "upstream_model", "credential_id", "credential_label")
 
 
 def started_between(
@@ -32,8 +35,11 @@ def started_between(
 
 class DayFilter(RangeDateFilter):  # type: ignore[misc]  # unfold is untyped
     def queryset(self, request: HttpRequest, queryset: QuerySet[UsageRecord]) -> QuerySet[UsageRecord]:
-        first, last = (_day(self.used_parameters.get(f"{self.parameter_name}_{end}")) for end in ("from", "to"))
-        return started_between(queryset, first, last and last + timedelta(days=1))
+        first, last = (
+            parse_day(self.used_parameters.get(f"{self.parameter_name}_{end}") or "") for end in ("from", "to")
+        )
+        end = day_start(last) + timedelta(days=1) if last else None
+        return started_between(queryset, day_start(first) if first else None, end)
 
 
 class _ChoiceFilter(DropdownFilter):  # type: ignore[misc]  # unfold is untyped
@@ -48,11 +54,22 @@ class _SeenFilter(_ChoiceFilter):
 
     label: str
 
+    def has_output(self) -> bool:
+        return True  # also without a choice a value in the address holds
+
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Model]") -> list[tuple[str, str]]:
-        since = timezone.now() - CHOICES_OF
-        seen = UsageHour.objects.filter(hour__gte=since).exclude(**{f"{self.field}__isnull": True})
-        pairs = seen.order_by().values_list(self.field, self.label).distinct()
-        return sorted({str(key): label or str(key) for key, label in pairs}.items(), key=lambda pair: pair[1])
+        names = {str(row[self.field]): row[self.label] for row in seen(scope_of(request.user)) if row[self.field]}
+        return sorted(((key, label or key) for key, label in names.items()), key=lambda pair: pair[1])
+
+
+def seen(scope: Scope) -> list[dict[str, Any]]:
+    """Return who used what with which credential, of what the scope may see; up to a minute old."""
+
+    def read() -> list[dict[str, Any]]:
+        days = within(scope, UsageDay.objects.filter(day__gte=timezone.now() - CHOICES_OF))
+        return list(days.order_by().values(*SEEN).distinct())
+
+    return cache.get_or_set(f"usage.seen.{hash(scope)}", read, CHOICES_KEPT_S) or []
 
 
 class UserFilter(_SeenFilter):
@@ -72,12 +89,3 @@ class StateFilter(_ChoiceFilter):
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Model]") -> Iterable[tuple[str, Any]]:
         return State.choices
-
-
-def _day(text: Any) -> datetime | None:
-    """Read a day as its first moment; None for what is no day."""
-    parse: Callable[[str], datetime] = datetime.fromisoformat
-    try:
-        return parse(text).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC) if text else None
-    except (ValueError, TypeError):
-        return None

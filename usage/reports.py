@@ -1,16 +1,144 @@
-"""Questions to the ledger, answered from the hourly sums."""
+"""Questions to the ledger, answered from the sums by hour and day; the records are read one page at a time."""
+# ruff: noqa: S608  (statements are built from the tables of words below; what was asked for goes in as parameters)
 
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from usage.cleaning import BIGINT_MAX
+from usage.histogram import BUCKETS, percentile_ms
+from usage.ids import first_id_at
 from usage.models import UsageHour
+from usage.periods import CLOCK_SLACK, is_midnight
+from usage.rollups import HISTOGRAMS, SUMS
 from usage.states import ERROR_STATES
+from usage.visibility import Scope
 
 TOKEN_KINDS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "thinking_tokens")
+SPANS = ("hour", "day", "week", "month")
+#: What can be grouped by: the column that tells them apart, and the one that names them.
+DIMENSIONS = {
+    "user": ("user_id", "user_name"),
+    "team": ("team_id", "team_name"),
+    "token": ("token_id", "token_name"),
+    "alias": ("alias", "alias"),
+    "model": ("upstream_model", "upstream_model"),
+    "upstream": ("upstream_id", "upstream_name"),
+    "credential": ("credential_id", "credential_label"),
+    "client": ("client_name", "client_name"),
+    "version": ("client_version", "client_version"),
+    "state": ("state", "state"),
+    "error": ("error_type", "error_type"),
+}
+GROUPS_MAX = 2
+ROWS_MAX = 10_000
+PAGE_MAX = 2_000
+PERCENTILES = (0.5, 0.95)
+HOURS_OF = timedelta(days=31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a report is about: a half-open time (UTC), up to two groups, and what to keep."""
+
+    start: datetime
+    end: datetime
+    #: Whose usage the asker may see.
+    scope: Scope
+    groups: tuple[str, ...] = ()
+    #: Values of `DIMENSIONS`, by their column that tells them apart.
+    keep: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = {*SPANS, *DIMENSIONS}
+        if len(self.groups) > GROUPS_MAX or len(set(self.groups)) < len(self.groups) or not set(self.groups) <= known:
+            msg = f"group by at most {GROUPS_MAX} of: {', '.join(sorted(known))}"
+            raise ValueError(msg)
+        if not set(self.keep) <= set(DIMENSIONS):
+            msg = f"filter by: {', '.join(sorted(DIMENSIONS))}"
+            raise ValueError(msg)
+        for name, value in self.keep.items():
+            _value(name, value)
+        if self.start >= self.end:
+            msg = "the time ends before it starts"
+            raise ValueError(msg)
+        if "hour" in self.groups and self.end - self.start > HOURS_OF:
+            msg = f"hours can be shown of {HOURS_OF.days} days at most"
+            raise ValueError(msg)
+
+
+def report(question: Question) -> list[dict[str, Any]]:
+    """Answer with a row per group: sums, shares and percentiles; the largest groups first, times in order."""
+    span = "hour" if "hour" in question.groups or not _is_whole_days(question) else "day"
+    columns = [_group(group, span) for group in question.groups]
+    where, places = _kept(question)
+    sums = [f"sum({name})::bigint" for name in SUMS]
+    errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
+    elements = [f"sum({name}[{n}])::bigint" for name in HISTOGRAMS for n in range(1, BUCKETS + 1)]
+    keys = ", ".join(str(2 * place + 1) for place in range(len(columns)))
+    order = ", ".join(f"{2 * place + 1}" for place, group in enumerate(question.groups) if group in SPANS)
+    statement = f"""
+        SELECT {
+        ", ".join(
+            [
+                *(f"{key}, max({name})" for key, name in columns),
+                *sums,
+                f"coalesce(sum(attempts) FILTER (WHERE state IN ({errors})), 0)::bigint",
+                *elements,
+            ]
+        )
+    }
+        FROM usage_usage{span} WHERE {span} >= %s AND {span} < %s {where}
+        {f"GROUP BY {keys}" if keys else ""} HAVING sum(attempts) > 0
+        ORDER BY {order + ", " if order else ""} sum(input_tokens + cache_read_tokens + cache_write_tokens
+            + output_tokens) DESC LIMIT {ROWS_MAX}"""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [question.start, question.end, *places])
+        return [_row(question.groups, values) for values in cursor.fetchall()]
+
+
+def records(
+    question: Question, *, after: UUID | None = None, limit: int = 50
+) -> tuple[list[dict[str, Any]], UUID | None]:
+    """Return a page of records, newest first, and where the next one goes on; None at the end."""
+    limit = min(limit, PAGE_MAX)
+    where, places = _kept(question)
+    low, high = first_id_at(question.start - CLOCK_SLACK), after or first_id_at(question.end + CLOCK_SLACK)
+    statement = f"""
+        SELECT {", ".join(RECORD_COLUMNS)} FROM usage_usagerecord
+        WHERE id >= %s AND id < %s AND started_at >= %s AND started_at < %s {where}
+        ORDER BY id DESC LIMIT {limit + 1}"""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [low, high, question.start, question.end, *places])
+        rows = [dict(zip(RECORD_COLUMNS, values, strict=True)) for values in cursor.fetchall()]
+    return rows[:limit], rows[limit - 1]["id"] if len(rows) > limit else None
+
+
+#: What a page of records tells of each.
+RECORD_COLUMNS = (
+    "id", "request_id", "attempt", "started_at", "settled_at", "state", "source", "http_status", "error_type",
+    "stop_reason", "user_id", "user_name", "team_id", "team_name", "token_id", "token_name", "alias", "upstream_id",
+    "upstream_name", "upstream_model", "credential_id", "credential_label", "client_name", "client_version",
+    "session_id", "stream", *TOKEN_KINDS, "cost_nano", "price_version", "ttft_ms", "duration_ms", "notes",
+)  # fmt: skip
+
+
+def attempts_in(question: Question) -> int:
+    """Return about how many records `records` would give, from the sums."""
+    where, places = _kept(question)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT coalesce(sum(attempts), 0)::bigint FROM usage_usageday WHERE day >= %s AND day < %s {where}",
+            [question.start, question.end, *places],
+        )
+        return int((cursor.fetchone() or (0,))[0])
 
 
 def today_summary(now: datetime | None = None) -> dict[str, Any]:
@@ -20,3 +148,72 @@ def today_summary(now: datetime | None = None) -> dict[str, Any]:
         errors=Coalesce(Sum("attempts", filter=Q(state__in=ERROR_STATES)), 0),
         **{name: Coalesce(Sum(name), 0) for name in ("requests", "attempts", "unpriced", "cost_nano", *TOKEN_KINDS)},
     )
+
+
+def _is_whole_days(question: Question) -> bool:
+    return is_midnight(question.start) and is_midnight(question.end)
+
+
+def _group(group: str, span: str) -> tuple[str, str]:
+    if group in SPANS:
+        moment = f"date_trunc('{group}', {span}, 'UTC')"
+        return moment, moment
+    return DIMENSIONS[group]
+
+
+def _kept(question: Question) -> tuple[str, list[str | int]]:
+    clauses = "".join(f" AND {DIMENSIONS[name][0]} = %s" for name in question.keep)
+    places = [_value(name, value) for name, value in question.keep.items()]
+    return f" AND {question.scope.condition()}{clauses}", places
+
+
+def _value(name: str, value: str) -> str | int:
+    """Return the value as its column has it.
+
+    Raises:
+        ValueError: It is no id.
+    """
+    if not DIMENSIONS[name][0].endswith("_id"):
+        return value
+    number = int(value)
+    if not 0 <= number <= BIGINT_MAX:
+        msg = f"{name}: {value[:40]} is no id"
+        raise ValueError(msg)
+    return number
+
+
+def _row(groups: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for place, group in enumerate(groups):
+        key, name = values[2 * place : 2 * place + 2]
+        row[group] = key if group in SPANS else name or ("" if key is None else str(key))
+        if group in DIMENSIONS and DIMENSIONS[group][0] != DIMENSIONS[group][1]:
+            row[f"{group}_id"] = key
+    rest = values[2 * len(groups) :]
+    sums = dict(zip((*SUMS, "errors"), rest, strict=False))
+    histograms = rest[len(sums) :]
+    return row | sums | _shares(sums) | _percentiles(histograms)
+
+
+def _shares(sums: Mapping[str, int]) -> dict[str, float | None]:
+    read = sums["input_tokens"] + sums["cache_read_tokens"] + sums["cache_write_tokens"]
+    tokens = read + sums["output_tokens"]
+    return {
+        "cache_share": _share(sums["cache_read_tokens"], read),
+        "error_share": _share(sums["errors"], sums["attempts"]),
+        "estimated_share": _share(sums["estimated_tokens"], tokens),
+    }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+def _percentiles(elements: Sequence[int | None]) -> dict[str, int | None]:
+    found = {}
+    for place, column in enumerate(HISTOGRAMS.values()):
+        histogram = [count or 0 for count in elements[place * BUCKETS : (place + 1) * BUCKETS]]
+        name = column.removesuffix("_ms")
+        for fraction in PERCENTILES:
+            found[f"{name}_p{fraction * 100:.0f}_ms"] = percentile_ms(histogram, fraction)
+    return found

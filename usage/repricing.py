@@ -7,17 +7,15 @@ change in one transaction per day. Budgets are not touched: what was spent under
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from django.db import connection, transaction
 
 from usage.ids import first_id_at
+from usage.periods import CLOCK_SLACK, day_start
 from usage.rollups import ALL_TOKENS, GROUPS, SPANS
 from usage.statements import cost_expression, price_of_record
-
-#: How far the clocks of a worker (ids) and of Postgres (`started_at`) may be apart.
-CLOCK_SLACK = timedelta(hours=2)
 
 _CHANGED = f"""
 changed AS (
@@ -105,7 +103,7 @@ def reprice(selection: Selection) -> Iterator[tuple[date, int]]:
 
 
 def _places(selection: Selection, first: date, last: date) -> dict[str, Any]:
-    start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, last))
+    start, end = day_start(first), day_start(last)
     return {
         "start": start,
         "end": end,

@@ -1,6 +1,6 @@
-"""The admin alone, so that these tests need no gateway."""
+"""The admin and the usage API alone, so that these tests need no gateway."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
-urlpatterns = [path("admin/", admin.site.urls)]
+urlpatterns = [path("admin/", admin.site.urls), path("usage/", include("usage.urls"))]

@@ -1,0 +1,217 @@
+import csv
+import io
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import AsyncClient, Client
+from django.utils import timezone
+
+from keys.tokens import issue_token, revoke_token
+from tests.usage.conftest import a_record, aside
+from tests.usage.test_records import an_end, settled
+from usage.exports import as_csv, safe_cell
+from usage.periods import day_start
+from usage.records import RecordWriter
+from usage.reports import Question, records, report
+from usage.states import Source, State
+from usage.visibility import Scope
+
+pytestmark = [pytest.mark.urls("tests.usage.urls"), pytest.mark.django_db(transaction=True)]
+ALL = Scope(is_everything=True)
+
+
+@pytest.fixture(autouse=True)
+async def _no_connection_left() -> AsyncIterator[None]:
+    yield
+    await aside(lambda: None)
+
+
+def a_question(**changes: Any) -> Question:
+    today = timezone.now().date()
+    facts: dict[str, Any] = {"start": day_start(today), "end": day_start(today) + timedelta(days=1), "scope": ALL}
+    return Question(**facts | changes)
+
+
+async def spend(writer: RecordWriter) -> None:
+    """Alice (team 1): five good answers; Bob (team 2): one good one, one estimated, one failed, one open."""
+    alice = {"user_id": 1, "user_name": "alice", "team_id": 1, "team_name": "core"}
+    bob = {"user_id": 2, "user_name": "=bob()", "team_id": 2, "team_name": "web", "upstream_model": "qwen-4"}
+    ends: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        *[(alice, {"ttft_ms": 100 * n, "duration_ms": 1000}) for n in range(1, 6)],
+        (bob, {}),
+        (bob, {"state": State.CLIENT_GONE, "source": Source.ESTIMATED}),
+        (bob, {"state": State.TIMEOUT, "source": Source.UNKNOWN, "error_type": "api_error", "input_tokens": 0}),
+    ]
+    for who, end in ends:
+        record = a_record(**who)
+        await writer.open(record)
+        writer.settle(an_end(record, **end))
+    await writer.open(a_record(**bob))
+    await settled(writer)
+
+
+@pytest.fixture
+async def spent(writer: RecordWriter) -> None:
+    await spend(writer)
+
+
+async def test_a_report_sums_shares_and_percentiles(spent: None) -> None:
+    alice, bob = await aside(report, a_question(groups=("user",)))
+
+    assert (alice["user"], alice["user_id"], alice["attempts"], alice["errors"]) == ("alice", 1, 5, 0)
+    assert (alice["input_tokens"], alice["cache_read_tokens"], alice["output_tokens"]) == (500, 200, 100)
+    assert (alice["cache_share"], alice["estimated_share"], alice["error_share"]) == (0.2857, 0.0, 0.0)
+    assert 235 < alice["ttft_p50_ms"] <= 315
+    assert (bob["attempts"], bob["errors"], bob["unpriced"]) == (3, 1, 3)
+    assert bob["error_share"] == 0.3333
+    assert bob["estimated_share"] == round((160 + 60) / (160 + 160 + 60), 4)
+
+
+async def test_two_dimensions_group_together(spent: None) -> None:
+    rows = await aside(report, a_question(groups=("day", "state")))
+
+    assert {(row["day"], row["state"], row["attempts"]) for row in rows} == {
+        (day_start(timezone.now().date()), state, count)
+        for state, count in (("ok", 6), ("client_gone", 1), ("timeout", 1))
+    }
+
+
+async def test_hours_and_days_tell_the_same(spent: None) -> None:
+    by_day = await aside(report, a_question())
+    by_hour = await aside(report, a_question(groups=("hour",)))
+
+    assert sum(row["output_tokens"] for row in by_hour) == by_day[0]["output_tokens"] == 160
+
+
+async def test_a_report_of_nothing_is_empty() -> None:
+    assert await aside(report, a_question(groups=("user",))) == []
+    assert await aside(report, a_question()) == []
+
+
+async def test_filters_and_scopes_narrow_reports_and_records(spent: None) -> None:
+    bobs = a_question(scope=Scope(user_id=2))
+    assert (await aside(report, bobs))[0]["attempts"] == 3
+    assert len((await aside(records, bobs))[0]) == 4
+    assert len((await aside(records, a_question(scope=Scope(team_ids=(1,)))))[0]) == 5
+    assert await aside(records, a_question(scope=Scope())) == ([], None)
+    assert (await aside(report, a_question(keep={"user": "2", "model": "qwen-4"})))[0]["attempts"] == 3
+    assert await aside(report, a_question(keep={"user": "2", "model": "glm-5"})) == []
+    assert await aside(report, a_question(keep={"model": "' OR 1=1 --"})) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"groups": ("user", "model", "day")},
+        {"groups": ("user", "user")},
+        {"groups": ("user; DROP TABLE x",)},
+        {"keep": {"user": "one"}},
+        {"keep": {"user": "99999999999999999999"}},
+        {"keep": {"password": "x"}},
+        {"start": datetime(2031, 1, 1, tzinfo=UTC), "end": datetime(2030, 1, 1, tzinfo=UTC)},
+        {"start": datetime(2030, 1, 1, tzinfo=UTC), "end": datetime(2031, 1, 1, tzinfo=UTC), "groups": ("hour",)},
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        a_question(**wrong)
+
+
+async def test_records_page_by_key_without_gap_or_repetition(spent: None) -> None:
+    seen, after = [], None
+    while True:
+        page, after = await aside(records, a_question(), after=after, limit=4)
+        seen += [row["id"] for row in page]
+        if after is None:
+            break
+
+    assert len(seen) == len(set(seen)) == 9
+    assert seen == sorted(seen, reverse=True)
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x")'])
+def test_no_cell_is_a_formula(formula: str) -> None:
+    text = as_csv(["a"], [{"a": formula}])
+
+    assert list(csv.reader(io.StringIO(text, newline="")))[1] == ["'" + formula]
+
+
+def test_cells_that_are_no_text_stay_as_they_are() -> None:
+    assert [safe_cell(value) for value in (5, -5, None, ["=a", "b"])] == [5, -5, None, "'=a b"]
+
+
+@pytest.fixture
+def members(spent: None) -> Callable[[], Any]:
+    def make() -> dict[str, str]:
+        group = Group.objects.create(pk=1, name="core")
+        User.objects.create_superuser("root", pk=10)
+        User.objects.create_user("alice", pk=1).groups.add(group)
+        bob = User.objects.create_user("bob", pk=2)
+        _, reads = issue_token(bob, "reader", scopes=["usage:read"])
+        _, plain = issue_token(bob, "plain")
+        gone, revoked = issue_token(bob, "gone", scopes=["usage:read"])
+        revoke_token(gone.pk)
+        return {"reads": reads, "plain": plain, "revoked": revoked}
+
+    return make
+
+
+async def test_the_api_answers_by_what_the_asker_may_see(members: Callable[[], Any]) -> None:
+    tokens = await aside(members)
+    client = AsyncClient()
+
+    async def status(**headers: str) -> int:
+        return (await client.get("/usage/api/report", headers=headers)).status_code
+
+    assert await status() == 401
+    assert await status(authorization="Bearer nonsense") == 401
+    assert await status(authorization=f"Bearer {tokens['revoked']}") == 401
+    assert await status(authorization=f"Bearer {tokens['plain']}") == 403
+    own = await client.get("/usage/api/report?by=user", headers={"x-api-key": tokens["reads"]})
+    assert [row["user"] for row in orjson.loads(own.content)["rows"]] == ["=bob()"]
+
+
+async def test_the_api_tells_members_their_own_usage_and_superusers_all(members: Callable[[], Any]) -> None:
+    await aside(members)
+
+    def users(name: str) -> list[str]:
+        client = Client()
+        client.force_login(User.objects.get(username=name))
+        return [row["user"] for row in client.get("/usage/api/report?by=user").json()["rows"]]
+
+    assert await aside(users, "bob") == ["=bob()"]
+    assert await aside(users, "root") == ["alice", "=bob()"]
+
+
+@pytest.mark.parametrize("wrong", ["from=yesterday", "by=secret", "user=one", "from=2030-01-02&to=2030-01-01"])
+async def test_the_api_refuses_what_makes_no_sense(wrong: str, members: Callable[[], Any]) -> None:
+    tokens = await aside(members)
+
+    response = await AsyncClient().get(f"/usage/api/report?{wrong}", headers={"x-api-key": tokens["reads"]})
+
+    assert response.status_code == 400
+    assert "error" in orjson.loads(response.content)
+
+
+async def test_exports_stream_all_records(members: Callable[[], Any]) -> None:
+    await aside(members)
+    client = AsyncClient()
+    await client.aforce_login(await User.objects.aget(username="root"))
+
+    response = await client.get("/usage/api/records?format=csv")
+    text = b"".join([chunk async for chunk in response.streaming_content]).decode()
+    lines = await client.get("/usage/api/records?format=jsonl&user=2")
+    rows = b"".join([chunk async for chunk in lines.streaming_content]).splitlines()
+    page = orjson.loads((await client.get("/usage/api/records?limit=3")).content)
+
+    table = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert len(table) == 9
+    assert {row["user_name"] for row in table} == {"alice", "'=bob()"}
+    assert response["x-estimated-records"] == "8"  # the open one isn't settled
+    assert len(rows) == 4
+    assert len(page["records"]) == 3
+    assert page["after"] == page["records"][-1]["id"]

@@ -1,0 +1,11 @@
+"""The usage API; the project includes it as `usage/`."""
+
+from django.urls import path
+
+from usage import views
+
+app_name = "usage"
+urlpatterns = [
+    path("api/report", views.report_view, name="report"),
+    path("api/records", views.records_view, name="records"),
+]

@@ -1,0 +1,148 @@
+"""The usage API: reports and records as JSON or CSV, for who is logged in and for client tokens that may read it.
+
+A client token needs the scope `usage:read`, and reads what its member may see.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+import orjson
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from keys.models import ClientToken
+from keys.tokens import digest, is_well_formed
+from usage.exports import as_csv, records_csv, records_json
+from usage.periods import day_start, parse_day
+from usage.reports import DIMENSIONS, PAGE_MAX, Question, attempts_in, records, report
+from usage.visibility import Scope, scope_of
+
+READ_SCOPE = "usage:read"
+DAYS_DEFAULT = 30
+PAGE_DEFAULT = 100
+
+
+class Refused(Exception):
+    """The asker gets this status and text."""
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@require_safe
+async def report_view(request: HttpRequest) -> HttpResponseBase:
+    try:
+        question = asked(request.GET, await scope_of_asker(request))
+    except Refused as refusal:
+        return _refusal(refusal)
+    rows = await sync_to_async(report)(question)
+    if request.GET.get("format") == "csv":
+        columns = list(rows[0]) if rows else list(question.groups)
+        return _download(HttpResponse(as_csv(columns, rows), content_type="text/csv; charset=utf-8"), "usage.csv")
+    return _json({"from": question.start, "to": question.end, "by": question.groups, "rows": rows})
+
+
+@require_safe
+async def records_view(request: HttpRequest) -> HttpResponseBase:
+    try:
+        question = asked(request.GET, await scope_of_asker(request), groups=())
+        after, limit = _page(request.GET)
+    except Refused as refusal:
+        return _refusal(refusal)
+    match request.GET.get("format"):
+        case "csv":
+            stream = StreamingHttpResponse(records_csv(question), content_type="text/csv; charset=utf-8")
+            return await _stream(stream, question, "records.csv")
+        case "jsonl":
+            stream = StreamingHttpResponse(records_json(question), content_type="application/jsonl")
+            return await _stream(stream, question, "records.jsonl")
+    rows, following = await sync_to_async(records)(question, after=after, limit=limit)
+    return _json({"records": rows, "after": following})
+
+
+async def scope_of_asker(request: HttpRequest) -> Scope:
+    """Return what the asker may see.
+
+    Raises:
+        Refused: Nobody is logged in, or the token may not read usage.
+    """
+    token = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
+    if token:
+        return await sync_to_async(_scope_of_token)(token.strip())
+    user = await request.auser()
+    if not user.is_authenticated:
+        raise Refused(HTTPStatus.UNAUTHORIZED, "log in, or send a client token")
+    return await sync_to_async(scope_of)(user)
+
+
+def _scope_of_token(plain: str) -> Scope:
+    row = None
+    if is_well_formed(plain):
+        alive = ClientToken.objects.filter(revoked_at=None, expires_at__gt=timezone.now(), user__is_active=True)
+        row = alive.select_related("user").filter(digest=digest(plain)).first()
+    if row is None:
+        raise Refused(HTTPStatus.UNAUTHORIZED, "the client token is unknown")
+    if READ_SCOPE not in row.scopes:
+        raise Refused(HTTPStatus.FORBIDDEN, f"the client token lacks the scope {READ_SCOPE}")
+    return scope_of(row.user)
+
+
+def asked(words: Mapping[str, str], scope: Scope, groups: tuple[str, ...] | None = None) -> Question:
+    """Read a question from a query string: `from` and `to` are days, both within.
+
+    Raises:
+        Refused: It makes no sense.
+    """
+    today = timezone.now().date()
+    first = parse_day(words.get("from") or str(today - timedelta(days=DAYS_DEFAULT - 1)))
+    last = parse_day(words.get("to") or str(today))
+    if first is None or last is None:
+        raise Refused(HTTPStatus.BAD_REQUEST, "from and to are days: YYYY-MM-DD")
+    by = tuple(word for word in words.get("by", "day").split(",") if word) if groups is None else groups
+    try:
+        return Question(
+            start=day_start(first),
+            end=day_start(last) + timedelta(days=1),
+            groups=by,
+            keep={name: words[name].replace("\x00", "") for name in DIMENSIONS if words.get(name)},
+            scope=scope,
+        )
+    except (ValueError, OverflowError) as exc:
+        raise Refused(HTTPStatus.BAD_REQUEST, str(exc)) from exc
+
+
+def _page(words: Mapping[str, str]) -> tuple[UUID | None, int]:
+    try:
+        after = UUID(words["after"]) if words.get("after") else None
+        limit = int(words.get("limit") or PAGE_DEFAULT)
+    except ValueError:
+        raise Refused(HTTPStatus.BAD_REQUEST, "after is a record's id, limit a number") from None
+    return after, min(max(limit, 1), PAGE_MAX)
+
+
+async def _stream(response: StreamingHttpResponse, question: Question, name: str) -> HttpResponseBase:
+    # A download's progress can be told by it: records settled in those days.
+    response["x-estimated-records"] = str(await sync_to_async(attempts_in)(question))
+    return _download(response, name)
+
+
+def _download(response: HttpResponseBase, name: str) -> HttpResponseBase:
+    response["content-disposition"] = f'attachment; filename="{name}"'
+    response["cache-control"] = "no-store"
+    return response
+
+
+def _refusal(refusal: Refused) -> HttpResponse:
+    return _json({"error": str(refusal)}, status=refusal.status)
+
+
+def _json(body: dict[str, Any], status: int = HTTPStatus.OK) -> HttpResponse:
+    response = HttpResponse(orjson.dumps(body), content_type="application/json", status=status)
+    response["cache-control"] = "no-store"
+    return response
