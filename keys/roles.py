@@ -33,7 +33,7 @@ LEAD_PERMISSIONS = frozenset(
         "usage.view_budget",
     }
 )
-ACTIONS = ("view", "add", "change", "delete")
+ACTIONS = ("view", "add", "change", "delete", "export")
 
 Person = AbstractUser | AnonymousUser
 
@@ -75,6 +75,12 @@ def roles_of(user: Person) -> frozenset[Role]:
 def teams_of(user: Person) -> frozenset[int]:
     """Return the ids of the teams somebody belongs to."""
     return frozenset(pk for pk, name in _groups(user).items() if not name.startswith(ROLE_PREFIX))
+
+
+def team_of(user: Person) -> int | None:
+    """Return the team that somebody's requests count for: the first by name; None without one."""
+    teams = sorted((name, pk) for pk, name in _groups(user).items() if not name.startswith(ROLE_PREFIX))
+    return teams[0][1] if teams else None
 
 
 def sees_all_teams(user: Person) -> bool:
@@ -124,4 +130,6 @@ def _groups(user: Person) -> dict[int, str]:
 def _on_all_tables(*actions: str) -> set[str]:
     models = [model for app in OWN_APPS if apps.is_installed(app) for model in apps.get_app_config(app).get_models()]
     models += [apps.get_model(label) for label in PEOPLE]
-    return {f"{model._meta.app_label}.{action}_{model._meta.model_name}" for model in models for action in actions}
+    usual = {f"{model._meta.app_label}.{action}_{model._meta.model_name}" for model in models for action in actions}
+    special = {f"{model._meta.app_label}.{name}" for model in models for name, _ in model._meta.permissions}
+    return usual | {name for name in special if name.partition(".")[2].startswith(actions)}
