@@ -34,6 +34,8 @@ AFFINITY_WORTH = 3.0
 #: Credentials this close to the best are equals: a new session picks among them by its id, alike in every worker.
 EQUALS_WITHIN = 0.25
 RUNNERS_UP = 5
+#: So many credentials that were passed over for one reason are named in a decision; the others are counted.
+NAMED_MAX = 20
 #: TTFT at which a record earns nothing for speed.
 SLOW_TTFT_S = 30.0
 #: How fast a record forgets: the share of the newest outcome.
@@ -117,7 +119,7 @@ class Board:
         #: (when, credential, model): rests that end.
         self._wakes: list[tuple[float, int, str]] = []
         self._awaited: set[tuple[float, int, str]] = set()
-        self._passed: dict[str, dict[str, list[int]]] = {}
+        self._passed: dict[str, dict[str, dict[str, Any]]] = {}
         self._active: set[int] = set()
 
     def start(self, now: float) -> None:
@@ -328,13 +330,15 @@ class Board:
     def _passed_over(self, model: str, now: float) -> dict[str, Any]:
         """Return the credentials that can't serve, by reason; kept until one changes."""
         if (known := self._passed.get(model)) is None:
-            known = {}
+            reasons: dict[str, list[int]] = {}
             for entry, reason, model_reason in zip(
                 self.credentials, self._reasons, self._model_reasons[model], strict=True
             ):
                 if why := reason or model_reason or ("draining" if entry.draining else ""):
-                    known.setdefault(why, []).append(entry.id)
-            self._passed[model] = known
+                    reasons.setdefault(why, []).append(entry.id)
+            known = self._passed[model] = {
+                why: {"count": len(ids), "ids": ids[:NAMED_MAX]} for why, ids in reasons.items()
+            }
         return {"pool": len(self.credentials), "passed_over": known}
 
 

@@ -71,7 +71,7 @@ def test_a_credential_that_may_not_be_used_is_never_called(entry, reason: str) -
     claim = acme.hold()
 
     assert acme.calls == [2]
-    assert claim.attempt.decision["passed_over"] == {reason: [1]}
+    assert claim.attempt.decision["passed_over"] == {reason: {"count": 1, "ids": [1]}}
 
     alone = pool(entry).request()
     assert alone == Refusal(reason=Reason.NO_CREDENTIAL, retry_after_s=None)
@@ -485,7 +485,7 @@ def test_a_decision_says_why_this_one_and_why_no_other() -> None:
     assert decision["chosen"] == 3
     assert decision["why"] == "lowest"
     assert decision["pool"] == 11
-    assert decision["passed_over"] == {"disabled": [1]}
+    assert decision["passed_over"] == {"disabled": {"count": 1, "ids": [1]}}
     assert [place[0] for place in decision["closest"]] == [3, 4, 5, 6, 7]
     assert decision["terms"] == {}
     assert acme.hold().attempt.decision["closest"][0] == [4, 0.0]
