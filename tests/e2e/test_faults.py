@@ -21,6 +21,8 @@ class Case:
     #: What the record says.
     state: str
     sources: set[str]
+    #: What it must confess.
+    notes: frozenset[str] = frozenset()
     #: Words that a client must see all the same.
     words: int = 0
     stream: bool = True
@@ -107,6 +109,7 @@ MID_STREAM = [
         sources=CUT_SHORT,
         words=7,
     ),
+    Case(script="bigframe,frame=7,gap=9ms", error="api_error", state="upstream_error", sources=CUT_SHORT, words=7),
     Case(script="cut,byte=1001", error="api_error", state="truncated", sources=CUT_SHORT),
     Case(script="nodone,nofinish", error="api_error", state="truncated", sources=CUT_SHORT | {"upstream"}),
 ]
@@ -116,6 +119,10 @@ AT_CLOSE = [
     Case(script="reset_at_close", state="ok", sources={"upstream"}, words=10),
     Case(script="nousage", state="ok", sources={"estimated"}, words=10),
     Case(script="nousage,nodone", state="ok", sources={"estimated"}, words=10),
+    *(
+        Case(script=f"usage={lie}", state="ok", sources={"partial"}, notes=frozenset({"usage_absurd"}), words=10)
+        for lie in ("-5", "nonsense", "50000", "99999999999")
+    ),
     Case(script="crlf,bytes,frames=3", state="ok", sources={"upstream"}, words=3),
     Case(script="json", state="ok", sources={"upstream"}, words=10),
     Case(script="pings=5", state="ok", sources={"upstream"}, words=10),
@@ -144,11 +151,10 @@ def faulty(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Run
             route_words(case.name, case.name, f"script/{case.script}"),
         )
     ]
-    denied = [
-        upstream_words("denied", upstream_process.base_url, "sk-denied"),
-        route_words("denied", "denied", "script/status=401"),
-    ]
-    return make_gateway(commands=[*commands, *denied])
+    for name, script in (("denied", "status=401"), ("garbled", "malformed,frame=4")):
+        commands.append(upstream_words(name, upstream_process.base_url, f"sk-{name}"))
+        commands.append(route_words(name, name, f"script/{script}"))
+    return make_gateway(commands=commands)
 
 
 def check(case: Case, faulty: RunningGateway, upstream: ScriptedUpstream) -> Seen:
@@ -167,6 +173,7 @@ def check(case: Case, faulty: RunningGateway, upstream: ScriptedUpstream) -> See
     for record in mine:
         assert record["state"] == case.state, record
         assert record["source"] in case.sources, record
+        assert case.notes <= set(record["notes"]), record
     return seen
 
 
@@ -203,6 +210,15 @@ def test_an_answer_that_is_complete_is_delivered_however_its_stream_ends(
 @pytest.mark.parametrize("case", WHOLE, ids=str)
 def test_a_whole_answer_fails_the_same_way(case: Case, faulty: RunningGateway, upstream: ScriptedUpstream) -> None:
     check(case, faulty, upstream)
+
+
+def test_a_frame_that_cannot_be_read_is_never_passed_over_in_silence(
+    faulty: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    seen = ask(faulty, "garbled")
+
+    [record] = assert_ledger_adds_up(faulty, upstream, ended_well={seen.request_id: seen.ended_well})
+    assert seen.error or "bad_frame" in record["notes"]
 
 
 def test_a_client_learns_when_to_come_again(faulty: RunningGateway, upstream: ScriptedUpstream) -> None:

@@ -105,15 +105,17 @@ def test_a_client_that_leaves_ends_the_upstream_call_within_two_seconds(
 def test_a_client_that_stops_reading_stops_the_reading_from_the_upstream(
     pair: RunningGateway, upstream: ScriptedUpstream
 ) -> None:
-    with opened(pair, question("script/size=100000,frames=1000", stream=True)) as answer:
-        next(answer.iter_raw())
+    with opened(pair, question("script/size=100000,frames=1000", stream=True, max_tokens=1_000_000)) as answer:
+        parts = answer.iter_raw()
+        next(parts)
         sent = [tokens_sent_after(upstream, seconds) for seconds in (1.0, 1.0)]
+        assert upstream.truth()["totals"]["open"] == 1
 
     megabytes = sent[1] * CHARACTERS_PER_TOKEN / 1e6
     assert sent[0] == sent[1]
     assert megabytes < 30, "of a hundred"
-    [record] = assert_ledger_adds_up(pair, upstream)
-    assert record["state"] == "client_gone"
+    upstream.wait_for(lambda truth: truth["totals"]["open"] == 0, within_s=2)
+    assert pair.settled()[-1]["state"] == "client_gone"
 
 
 def tokens_sent_after(upstream: ScriptedUpstream, seconds: float) -> int:
