@@ -31,9 +31,13 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django_otp",
+    "django_otp.plugins.otp_static",
+    "django_otp.plugins.otp_totp",
     "channels",
     "bridgeproject",
     "translator",
+    "members",
     "keys",
     "usage",
 ]
@@ -46,7 +50,11 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "members.second_factor.SecondFactorMiddleware",
+    "members.proof.ProofMiddleware",
+    "members.audit.name_actor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
@@ -101,6 +109,13 @@ MAILERS = {
 }
 DEFAULT_FROM_EMAIL = env_str("BRIDGE_MAIL_FROM", "bridge@localhost")
 
+AUTHENTICATION_BACKENDS = ["members.backends.MemberBackend"]
+LOGIN_URL = "members:login"
+LOGIN_REDIRECT_URL = "members:home"
+LOGOUT_REDIRECT_URL = "members:login"
+#: Whether staff must show a second factor. Whoever has enrolled one is asked for it in any case.
+REQUIRE_2FA = env_bool("BRIDGE_REQUIRE_2FA")
+OTP_TOTP_ISSUER = "Bridge"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
@@ -124,7 +139,8 @@ SESSION_COOKIE_AGE = 8 * 60 * 60
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env_bool("BRIDGE_HTTPS")
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env_bool("BRIDGE_BEHIND_PROXY") else None
+BEHIND_PROXY = env_bool("BRIDGE_BEHIND_PROXY")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

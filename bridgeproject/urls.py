@@ -2,7 +2,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
 from translator.api import api
 from usage.consumers import LiveConsumer
@@ -10,6 +10,7 @@ from usage.live import LiveFeed
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("", include("members.urls")),
     path("", api.urls),
 ]
 

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = [
     path
-    for app in ("bridgeproject", "translator", "keys", "usage")
+    for app in ("bridgeproject", "translator", "members", "keys", "usage")
     for path in (ROOT / app).rglob("*.py")
     if "migrations" not in path.parts
 ]

@@ -1,0 +1,112 @@
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin import site
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django_otp.plugins.otp_static.models import StaticDevice
+from django_otp.plugins.otp_totp.models import TOTPDevice
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from keys.roles import ROLE_PREFIX, Role, forget_roles, roles_of
+from members.second_factor import remove_second_factor
+
+site.unregister(User)
+site.unregister(Group)
+# Their pages would show the secret of a second factor; removing one is an action on the user.
+site.unregister(TOTPDevice)
+site.unregister(StaticDevice)
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ["username", "email", "teams", "roles", "is_active", "is_staff", "last_login"]
+    list_filter = ["is_active", "is_staff", "groups"]
+    readonly_fields = ["last_login", "date_joined"]
+    actions = ["reset_second_factor"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        queryset: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
+        return queryset
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
+        # Nobody makes superusers but superusers.
+        return [*self.readonly_fields, *([] if request.user.is_superuser else ["is_superuser"])]
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return bool(super().has_change_permission(request, obj)) and _is_within_reach(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return bool(super().has_delete_permission(request, obj)) and _is_within_reach(request, obj)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Open the admin to whoever got a role."""
+        super().save_related(request, form, formsets, change)
+        user = form.instance
+        forget_roles(user)
+        if roles_of(user) and not user.is_staff:
+            User.objects.filter(pk=user.pk).update(is_staff=True)
+            self.message_user(request, f"{user} has a role now, and with it the way into the admin.", messages.INFO)
+
+    @admin.display(description="team")
+    def teams(self, user: User) -> str:
+        names = [group.name for group in user.groups.all()]
+        return ", ".join(sorted(name for name in names if not name.startswith(ROLE_PREFIX))) or "-"
+
+    @admin.display(description="role")
+    def roles(self, user: User) -> str:
+        names = [group.name for group in user.groups.all()]
+        roles = sorted(name.removeprefix(ROLE_PREFIX) for name in names if name.startswith(ROLE_PREFIX))
+        return "superuser" if user.is_superuser else ", ".join(roles) or "member"
+
+    @admin.action(description="Remove the second factor (lost phone)", permissions=["change"])
+    def reset_second_factor(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        users = [user for user in queryset if _is_within_reach(request, user)]
+        removed = [user for user in users if remove_second_factor(user)]
+        for user in removed:
+            self.log_change(request, user, "Second factor removed.")
+        self.message_user(request, f"{len(removed)} removed.", messages.SUCCESS)
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
+    list_display = ["name", "kind", "people"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        queryset: QuerySet[Any] = super().get_queryset(request).annotate(people=Count("user"))
+        return queryset
+
+    def get_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:
+        # What a role may do stands in the code; a team is only a name.
+        return ["name", "kind"] if obj else ["name"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Group | None = None) -> list[str]:
+        return ["kind", "name"] if obj and _is_role(obj) else ["kind"]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        return bool(super().has_delete_permission(request, obj)) and not (obj and _is_role(obj))
+
+    @display(description="kind", label={"role": "info", "team": "success"})  # type: ignore[untyped-decorator]
+    def kind(self, group: Group) -> str:
+        return "role" if _is_role(group) else "team"
+
+    @admin.display(description="people", ordering="people")
+    def people(self, group: Any) -> int:
+        return int(group.people)
+
+
+def _is_role(group: Group) -> bool:
+    return group.name in {role.group_name for role in Role}
+
+
+def _is_within_reach(request: HttpRequest, user: User | None) -> bool:
+    """Tell whether an admin may change this account: those of superusers are for superusers."""
+    return user is None or not user.is_superuser or bool(request.user.is_superuser)

@@ -1,0 +1,114 @@
+"""A member's own client tokens: issue, rotate, revoke, and see whether the first request arrives."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from keys.models import ClientToken
+from keys.tokens import issue_token, revoke_token
+from members.forms import RotateForm, TokenForm
+from members.setups import setups
+from members.tokens import offered_limits, rotate_token
+from members.views import base_url, member_of, own_token
+from usage.ids import first_id_at
+from usage.models import UsageRecord
+from usage.states import ERROR_STATES
+
+#: A test looks back this far, for whoever was quicker than the page.
+LOOK_BACK = timedelta(minutes=2)
+
+
+@never_cache
+@login_required
+def issue(request: HttpRequest) -> HttpResponse:
+    form = TokenForm(request.POST or None, limits=offered_limits(request.user))
+    if request.method != "POST" or not form.is_valid():
+        return render(request, "members/token_new.html", {"form": form})
+    row, plain = issue_token(
+        member_of(request),
+        form.cleaned_data["name"],
+        life=form.life,
+        **form.limits.as_arguments(),
+    )
+    return _show_once(request, row, plain, "Your new token")
+
+
+@never_cache
+@login_required
+def rotate(request: HttpRequest, pk: int) -> HttpResponse:
+    token = own_token(request, pk, now=timezone.now())
+    form = RotateForm(request.POST or None)
+    if request.method != "POST" or not form.is_valid():
+        return render(request, "members/token_rotate.html", {"form": form, "token": token})
+    row, plain = rotate_token(token, grace=form.grace)
+    return _show_once(request, row, plain, "The new token")
+
+
+@never_cache
+@login_required
+def revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    token = own_token(request, pk)
+    if request.method != "POST":
+        return render(request, "members/token_revoke.html", {"token": token})
+    if revoke_token(token.pk):
+        messages.success(request, f"{token.name} ({token}) is revoked. What still runs with it ends within seconds.")
+    return redirect("members:home")
+
+
+@require_safe
+@never_cache
+@login_required
+def try_out(request: HttpRequest, pk: int) -> HttpResponse:
+    """Wait for a request with this token, and say what it was. The page asks again until there is one."""
+    token = own_token(request, pk, now=timezone.now())
+    since = _moment(request.GET.get("since", "")) or timezone.now() - LOOK_BACK
+    context = {
+        "token": token,
+        "since": f"{since:%Y-%m-%dT%H:%M:%SZ}",
+        "now": f"{timezone.now():%Y-%m-%dT%H:%M:%SZ}",
+        "seen": _first_request(token, since),
+        "error_states": ERROR_STATES,
+        "setups": setups(base_url(request)),
+    }
+    is_part = request.headers.get("X-Part") == "seen"
+    return render(request, "members/_seen.html" if is_part else "members/token_try.html", context)
+
+
+def _show_once(request: HttpRequest, row: ClientToken, plain: str, title: str) -> HttpResponse:
+    """Show the plain token in this answer: a message would carry it through a cookie or the session."""
+    context: dict[str, Any] = {
+        "title": title,
+        "token": row,
+        "plain": plain,
+        "setups": setups(base_url(request), plain),
+    }
+    answer = render(request, "members/token_issued.html", context)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _first_request(token: ClientToken, since: datetime) -> UsageRecord | None:
+    """Return the first request of a token from a moment on; of its attempts the last, which says how it ended."""
+    records = UsageRecord.objects.filter(token_id=token.pk, id__gte=first_id_at(since))
+    first = records.order_by("id").first()
+    if first is None:
+        return None
+    return records.filter(Q(request_id=first.request_id)).order_by("-attempt").first()
+
+
+def _moment(text: str) -> datetime | None:
+    """Read a moment as this page writes it; None for anything else."""
+    try:
+        moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    # A moment before 1970 has no id.
+    return moment if moment.year > 2000 else None
