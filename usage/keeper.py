@@ -12,6 +12,7 @@ from django.utils import timezone
 from usage.alerts import warn_of_budgets
 from usage.budgets import BudgetBook
 from usage.connection import AWAY, LedgerConnection
+from usage.idempotency import EXPIRE
 from usage.leases import LOOK_EVERY_S, Watch, beat_and_look, close_as_lost, leave
 from usage.partitions import make_partitions
 from usage.records import RecordWriter
@@ -66,6 +67,7 @@ class Keeper:
             if now_s >= self._next_partitions_s:
                 self._next_partitions_s = now_s + PARTITIONS_EVERY_S
                 await _make_partitions()
+                await self._connection.run([(EXPIRE, [])])
         except AWAY as exc:
             logger.warning("the ledger's upkeep waits for Postgres: %s", exc)
         except psycopg.Error:

@@ -15,6 +15,7 @@ from keys.entries import TokenEntry
 from usage.budgets import BudgetBook, Estimate, Place
 from usage.cleaning import clean_text
 from usage.errors import LedgerError, LedgerUnavailable, OverBudget, RateLimited
+from usage.idempotency import Idempotency
 from usage.keeper import Keeper
 from usage.limits import Minutes, Pass, RateLimits
 from usage.records import OpenRecord, RecordWriter, Settlement, new_record_id
@@ -68,6 +69,8 @@ class Ledger:
         self._book = BudgetBook()
         self._keeper = Keeper(dsn, self._writer, self._book)
         self._limits = RateLimits(_minutes_at(redis_url))
+        #: For requests with an `Idempotency-Key`.
+        self.idempotency = Idempotency(dsn, unique)
 
     @property
     def is_ready(self) -> bool:
@@ -87,6 +90,7 @@ class Ledger:
     async def close(self) -> None:
         """Write everything that is queued, to Postgres or to the spool."""
         await self._writer.close()
+        await self.idempotency.close()
         await self._keeper.close()
 
     async def admit(
