@@ -18,6 +18,8 @@ from translator.core.openai_chat import request as openai_chat
 from translator.core.openai_chat.adapt import Adaptation, adapt, lesson
 from translator.core.openai_chat.decoder import Decoder
 from translator.core.openai_chat.errors import read_error
+from translator.core.openai_responses import request as openai_responses
+from translator.core.openai_responses.decoder import Decoder as ResponsesDecoder
 
 
 class MessagesCall:
@@ -75,6 +77,22 @@ class MessagesCall:
             notes=rendered.notes,
         )
 
+    def for_responses(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:
+        """Translate to OpenAI's Responses API."""
+        profile = goal.profile
+        rendered = openai_responses.render_request(
+            self.request, profile=profile, model=goal.facts, input_estimate=self.estimate
+        )
+        decoder = ResponsesDecoder(rendered.answer, profile=profile, new_id=new_id, secrets=goal.secrets)
+        return Prepared(
+            url=goal.url("/responses"),
+            headers=goal.bearer_headers(),
+            body=orjson.dumps(rendered.body),
+            exchange=self._translated(decoder),
+            read_error=partial(read_error, requested_model=self.alias, secrets=goal.secrets),
+            notes=rendered.notes,
+        )
+
     def for_anthropic(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:
         """Pass the client's own body on, for another model name."""
         rendered = anthropic.render_request(self.request, model=goal.facts, input_estimate=self.estimate)
@@ -105,6 +123,7 @@ class MessagesCall:
 #: How a Messages request is said to an upstream of each dialect.
 DIALECTS: Mapping[str, Callable[[MessagesCall, Goal, Sequence[Adaptation]], Prepared]] = {
     "openai_chat": MessagesCall.for_chat,
+    "openai_responses": MessagesCall.for_responses,
     "anthropic": MessagesCall.for_anthropic,
 }
 
