@@ -62,7 +62,7 @@ class Explained:
 def explain(decision: Mapping[str, Any]) -> Explained:
     """Put a decision into words; credentials that are gone are called by their number."""
     closest = list(decision.get("closest", []))
-    passed_over = dict(decision.get("passed_over", {}))
+    passed_over: dict[str, Any] = dict(decision.get("passed_over", {}))
     ids = [
         decision["chosen"],
         *(place[0] for place in closest),
@@ -79,7 +79,7 @@ def explain(decision: Mapping[str, Any]) -> Explained:
         terms=[(TERMS.get(name, name), value) for name, value in decision.get("terms", {}).items()],
         closest=[(named(credential_id), score) for credential_id, score in closest],
         passed_over=[
-            (OBSTACLES.get(why, why), found["count"], ", ".join(map(named, found["ids"])))
+            (OBSTACLES.get(why) or why, int(found["count"]), ", ".join(map(named, found["ids"])))
             for why, found in passed_over.items()
         ],
         pool=decision.get("pool", 1),
