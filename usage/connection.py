@@ -83,6 +83,8 @@ class LedgerConnection:
         # Cancelling a statement would wait for the server; a cut socket ends it at once.
         watch = asyncio.get_running_loop().call_later(RUN_TIMEOUT_S, _cut, connection)
         try:
+            if len(group) == 1:  # a transaction of its own, at half the CPU time of a pipeline
+                return [await connection.execute(*group[0])]
             async with connection.pipeline():
                 return [await connection.execute(statement, places) for statement, places in group]
         finally:
