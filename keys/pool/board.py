@@ -200,7 +200,7 @@ class Board:
     def only_one(self, *, now: float, tokens: int = 0) -> Choice | None:
         """Return the pool's only usable credential, resting or not; None if there are others, or it is full."""
         usable = [entry for entry in self.credentials if entry.enabled and not entry.defect and not entry.draining]
-        if len(usable) != 1 or usable[0].draining or self._full(usable[0], now, tokens):
+        if len(usable) != 1 or self._full(usable[0], now, tokens):
             return None
         return Choice(credential=usable[0], is_probe=True, decision={"chosen": usable[0].id, "why": "the only one"})
 
