@@ -272,5 +272,8 @@ def gateway(make_gateway: MakeGateway) -> Iterator[MakeGateway]:
 
 @pytest.fixture(scope="session")
 def shared(make_gateway: Callable[..., RunningGateway], upstream_process: ScriptedUpstream) -> RunningGateway:
-    """One gateway for all tests that leave it as it was; every model name goes to the scripted upstream."""
-    return make_gateway(upstream=upstream_process, keys=("sk-one", "sk-two"))
+    """One gateway for all tests that leave it as it was; every model name goes to the scripted upstream.
+
+    Two workers, and so many credentials that broken calls don't put all of them to rest.
+    """
+    return make_gateway(workers=2, upstream=upstream_process, keys=[f"sk-{number}" for number in range(8)])
