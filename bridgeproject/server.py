@@ -1,5 +1,7 @@
 """Run the ASGI server, uvicorn, in this process or in several workers."""
 
+import os
+import shutil
 import signal
 import socket
 import sys
@@ -50,11 +52,20 @@ def run(listener: socket.socket, *, workers: int) -> None:
     signal.signal(signal.SIGTERM, _leave)
     try:
         if workers > 1:
+            _share_metrics()
             Multiprocess(config, sockets=[listener]).run()
         else:
             uvicorn.Server(config).run(sockets=[listener])
     except KeyboardInterrupt:
         return
+
+
+def _share_metrics() -> None:
+    """Give the workers an empty directory in which their numbers meet."""
+    directory = settings.DATA_DIR / "metrics"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

@@ -12,7 +12,9 @@ import socket
 from typing import Any
 
 from django.conf import settings
+from prometheus_client.multiprocess import mark_process_dead
 
+from bridgeproject.scrub import ScrubbingFormatter
 from translator.relay import Gateway
 
 logger = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ async def _start() -> Gateway:
         worker=f"{socket.gethostname()}:{os.getpid()}",
     )
     await started.start()
+    ScrubbingFormatter.held = staticmethod(started.directory.secrets)
     return started
 
 
@@ -63,6 +66,8 @@ async def lifespan(receive: Any, send: Any) -> None:
         else:
             parent.cancel()
             await running.aclose()
+            if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+                mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
             await send({"type": "lifespan.shutdown.complete"})
             return
 

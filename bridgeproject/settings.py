@@ -162,13 +162,20 @@ MAX_BODY_BYTES = env_int("BRIDGE_MAX_BODY_BYTES", 32 * 1024 * 1024)
 ALLOW_PRIVATE_UPSTREAMS = env_list("BRIDGE_ALLOW_PRIVATE_UPSTREAMS")
 ENCRYPTION_KEYS = encryption_keys(DATA_DIR)
 ENCRYPTION_KEYS_FILE = encryption_keys_file(DATA_DIR)
+#: Who may read /metrics from elsewhere; without it only this machine may.
+METRICS_TOKEN = env_secret("BRIDGE_METRICS_TOKEN")
 #: How long running streams may go on after a stop was asked for, in seconds.
 DRAIN_S = env_int("BRIDGE_DRAIN_S", 60)
 
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {
+        "line": {
+            "()": "bridgeproject.scrub.ScrubbingFormatter",
+            "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
+        }
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env_str("BRIDGE_LOG_LEVEL", "WARNING")},
     # httpx logs request headers at DEBUG: credentials are among them.

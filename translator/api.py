@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from hmac import compare_digest
+from time import monotonic
 from typing import Any
 
 import orjson
+from django.conf import settings
 from django.contrib.admin.views.decorators import staff_member_required
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import NinjaAPI
@@ -20,6 +23,8 @@ from translator.core.estimate import estimate_input_tokens
 from translator.core.openai_chat.errors import render_error as render_chat_error
 from translator.core.openai_chat.passthrough import parse_chat_request
 from translator.messages_call import MessagesCall
+from translator.metrics import REFUSED_STRANGERS
+from translator.metrics import render as render_metrics
 from translator.offload import off_loop
 from translator.relay import Answered, CallFailed, Gateway
 from translator.run import Caller, Whole
@@ -31,6 +36,7 @@ CLIENT = re.compile(r"([A-Za-z0-9_.-]{1,60})/([A-Za-z0-9_.+-]{1,30})")
 
 #: Headers that tell which conversation a call belongs to, best first.
 SESSION_HEADERS = ("x-claude-code-session-id", "x-session-id", "x-session-affinity")
+LOOPBACK = ("127.0.0.1", "::1")
 CHAT_PREFIX = "/v1/chat/"
 
 api = NinjaAPI(
@@ -61,7 +67,9 @@ def authenticate(request: HttpRequest, gateway: Gateway) -> TokenEntry:
         raise Unauthorized(refusals.TWO_TOKENS)
     entry = gateway.directory.authenticate(ours[0]) if ours else None
     if entry is None:
-        raise Unauthorized(refusals.NO_TOKEN)
+        wait_s = gateway.strangers.note(request.META.get("REMOTE_ADDR", ""), monotonic())
+        REFUSED_STRANGERS.inc()
+        raise Unauthorized(refusals.too_many_guesses(wait_s) if wait_s else refusals.NO_TOKEN)
     return entry
 
 
@@ -132,6 +140,21 @@ async def readyz(request: ApiRequest) -> HttpResponse:
     """Say whether new calls can be taken, and if not, why."""
     state = request.gateway.readiness()
     return answer_json(state, status=200 if state["ready"] else 503)
+
+
+@api.get("/metrics", include_in_schema=False)
+async def metrics(request: ApiRequest) -> HttpResponse:
+    """Show the numbers for Prometheus, on this machine or to whoever has the metrics token."""
+    if not may_see_metrics(request):
+        return error_response(request.path, refusals.not_found(request.path), request.request_id)
+    return HttpResponse(render_metrics(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def may_see_metrics(request: ApiRequest) -> bool:
+    wanted = settings.METRICS_TOKEN
+    if wanted:
+        return compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {wanted}".encode())
+    return request.META.get("REMOTE_ADDR") in LOOPBACK
 
 
 def show(answered: Answered) -> HttpResponse | StreamingHttpResponse:

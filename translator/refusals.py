@@ -32,6 +32,15 @@ ENCODED_BODY = ClientError(
 )
 
 
+def too_many_guesses(wait_s: float) -> ClientError:
+    return ClientError(
+        status=429,
+        type=ErrorType.RATE_LIMIT,
+        message="too many requests without a valid token",
+        headers={**NO_RETRY, "retry-after": str(ceil(wait_s))},
+    )
+
+
 def unknown_model(alias: str) -> ClientError:
     return ClientError(status=404, type=ErrorType.NOT_FOUND, message=f"model: {alias[:200]}")
 

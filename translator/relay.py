@@ -22,7 +22,9 @@ from translator.calls import Call
 from translator.catalogue import Catalogue
 from translator.core.errors import ClientError
 from translator.core.openai_chat.adapt import Adaptation
+from translator.metrics import STREAMS
 from translator.run import Begun, Caller, Failure, Run, Services, Whole
+from translator.strangers import Strangers
 from translator.stream import Stream
 from translator.upstream import UpstreamClient
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
@@ -79,6 +81,7 @@ class Gateway:
         self.ledger = Ledger(conninfo, spool_dir, worker, redis_url)
         self.upstream = UpstreamClient(allowed=allowed_upstreams)
         self.catalogue = Catalogue(self.upstream)
+        self.strangers = Strangers()
         self.is_draining = False
         self._services = Services(dispatcher=self.dispatcher, ledger=self.ledger, upstream=self.upstream)
         self._streams: dict[Stream, TokenEntry] = {}
@@ -225,9 +228,11 @@ class Gateway:
 
     def _watch(self, stream: Stream, token: TokenEntry, release: Callable[[], None]) -> None:
         self._streams[stream] = token
+        STREAMS.inc()
 
         def closed() -> None:
             self._streams.pop(stream, None)
+            STREAMS.dec()
             release()
 
         stream.when_closed = closed

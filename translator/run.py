@@ -15,6 +15,7 @@ from translator.calls import Call, Goal, Prepared
 from translator.core.errors import ClientError
 from translator.core.openai_chat.adapt import Adaptation
 from translator.faults import judge_fault
+from translator.metrics import note_settlement
 from translator.offload import off_loop
 from translator.upstream import (
     MAX_ERROR_BYTES,
@@ -293,25 +294,25 @@ class Run:
             return
         exchange = self.prepared.exchange
         usage = exchange.usage
-        self._services.ledger.settle(
-            Settlement(
-                id=self._record_id,
-                state=state,
-                source=Source(usage.source.value),
-                input_tokens=usage.input_tokens,
-                cache_read_tokens=usage.cache_read_tokens,
-                cache_write_tokens=usage.cache_write_tokens,
-                output_tokens=usage.output_tokens,
-                thinking_tokens=usage.thinking_tokens or 0,
-                max_tokens=self._call.max_tokens,
-                stop_reason=exchange.stop_reason or "",
-                http_status=status or outcome.status,
-                error_type=error.type.value if error else "",
-                ttft_ms=self._ttft_ms(),
-                duration_ms=round((self._loop.time() - self._sent_at) * 1000),
-                notes=(*self.prepared.notes, *exchange.notes, *usage.notes),
-            )
+        settlement = Settlement(
+            id=self._record_id,
+            state=state,
+            source=Source(usage.source.value),
+            input_tokens=usage.input_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            output_tokens=usage.output_tokens,
+            thinking_tokens=usage.thinking_tokens or 0,
+            max_tokens=self._call.max_tokens,
+            stop_reason=exchange.stop_reason or "",
+            http_status=status or outcome.status,
+            error_type=error.type.value if error else "",
+            ttft_ms=self._ttft_ms(),
+            duration_ms=round((self._loop.time() - self._sent_at) * 1000),
+            notes=(*self.prepared.notes, *exchange.notes, *usage.notes),
         )
+        self._services.ledger.settle(settlement)
+        note_settlement(self._attempt.upstream.name, settlement)
 
     async def _close(self, *, linger: bool = False) -> None:
         answer, self._answer = self._answer, None

@@ -1,0 +1,43 @@
+"""What Prometheus may ask for. Labels are names an administrator gave: never a client's words.
+
+With several workers the numbers of all are added up through files in `PROMETHEUS_MULTIPROC_DIR`, which the server
+sets before it starts them.
+"""
+
+import os
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from usage.records import Settlement
+
+ATTEMPTS = Counter("bridge_attempts", "Settled attempts", ["upstream", "state"])
+TOKENS = Counter("bridge_tokens", "Tokens of settled attempts", ["upstream", "kind"])
+TTFT = Histogram(
+    "bridge_ttft_seconds",
+    "From the send to the first delta",
+    ["upstream"],
+    buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32),
+)
+STREAMS = Gauge("bridge_streams_open", "Streams to clients", multiprocess_mode="livesum")
+REFUSED_STRANGERS = Counter("bridge_refused_strangers", "Requests with no token of ours")
+
+TOKEN_KINDS = ("input", "cache_read", "cache_write", "output")
+
+
+def note_settlement(upstream: str, settlement: Settlement) -> None:
+    """Count an attempt that has ended."""
+    ATTEMPTS.labels(upstream, settlement.state.value).inc()
+    for kind in TOKEN_KINDS:
+        TOKENS.labels(upstream, kind).inc(max(0, getattr(settlement, f"{kind}_tokens")))
+    if settlement.ttft_ms is not None:
+        TTFT.labels(upstream).observe(settlement.ttft_ms / 1000)
+
+
+def render() -> bytes:
+    """Return the numbers of all workers in Prometheus' text format."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
