@@ -359,6 +359,7 @@ class Run:
             client_version=self._caller.client_version,
             session_id=self._caller.session_id,
             stream=self._call.stream,
+            decision=attempt.decision,
         )
 
 

@@ -3,6 +3,7 @@
 A row is one dictionary of plain values: it goes to Postgres, and to the spool, as the same JSON.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
@@ -59,6 +60,8 @@ class OpenRecord:
     client_version: str = ""
     session_id: str = ""
     stream: bool = False
+    #: Why this credential: candidates and terms as `keys.pool` saw them; None when nobody chose.
+    decision: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,7 @@ def open_row(record: OpenRecord) -> dict[str, Any]:
     row["id"] = str(record.id)
     row["attempt"] = record.attempt
     row["stream"] = bool(record.stream)
+    row["decision"] = record.decision
     return row
 
 

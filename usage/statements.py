@@ -23,6 +23,7 @@ _OPEN_COLUMNS = {
     "client_version": "text",
     "session_id": "text",
     "stream": "boolean",
+    "decision": "jsonb",
 }
 _SETTLED_COLUMNS = {
     "state": "text",

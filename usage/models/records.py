@@ -39,6 +39,8 @@ class UsageRecord(models.Model):
     client_version = models.CharField(max_length=32)
     session_id = models.CharField(max_length=128)
     stream = models.BooleanField(default=False)
+    #: Why this credential, by ids: who was considered and who was passed over.
+    decision = models.JSONField(null=True)
 
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     source = models.CharField("usage source", max_length=16, choices=Source, default=Source.UNKNOWN)
