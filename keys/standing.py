@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from keys.credentials import defect_of
-from keys.models import Credential, State, StateFields
+from keys.models import Credential, State, StateFields, Worker
 from keys.secrets import KeyRing
+from keys.store import LEASE_S
 
 CAUSES = {
     "wrong_key": "the upstream doesn't accept the secret",
@@ -53,6 +55,29 @@ def standing(credential: Credential, states: Iterable[StateFields], ring: KeyRin
     if whole is not None and whole.state != State.READY:
         return replace(shown, state=state_now(whole), cause=CAUSES.get(whole.cause, ""), until=whole.until)
     return replace(shown, state="draining") if credential.draining else shown
+
+
+@dataclass(slots=True)
+class Use:
+    """What all live workers together have sent with a credential."""
+
+    in_flight: int = 0
+    #: In the last minute, like the tokens.
+    sends: int = 0
+    tokens: int = 0
+
+
+def uses() -> dict[int, Use]:
+    """Return the use of each credential that is in use, by its id."""
+    total: dict[int, Use] = {}
+    alive = Worker.objects.filter(heartbeat_at__gt=Now() - timedelta(seconds=LEASE_S))
+    for loads in alive.values_list("loads", flat=True):
+        for credential_id, (in_flight, sends, tokens) in loads.items():
+            use = total.setdefault(int(credential_id), Use())
+            use.in_flight += in_flight
+            use.sends += sends
+            use.tokens += tokens
+    return total
 
 
 def state_now(row: StateFields) -> str:

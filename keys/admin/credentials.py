@@ -1,16 +1,18 @@
 from collections import deque
+from datetime import datetime
 from time import monotonic
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.utils.decorators import method_decorator
-from django.utils.timesince import timeuntil
+from django.utils.timesince import timesince, timeuntil
 from django.views.decorators.debug import sensitive_post_parameters
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
@@ -22,7 +24,7 @@ from keys.models import Credential, State
 from keys.outside import outside
 from keys.ring import key_ring
 from keys.rows import credential_of, upstream_of
-from keys.standing import CAUSES, Standing, standing, state_now
+from keys.standing import CAUSES, Standing, Use, standing, state_now, uses
 
 #: A member of staff may test so often in a minute, in one process.
 TESTS_A_MINUTE = 10
@@ -88,16 +90,26 @@ class StateFilter(admin.SimpleListFilter):
 @admin.register(Credential)
 class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
     form = CredentialForm
-    list_display = ["label", "upstream", "ends_in", "state", "cause", "rests_for", "last_success", "last_failure"]
+    list_display = [
+        "label",
+        "upstream",
+        "ends_in",
+        "state",
+        "cause",
+        "rests_for",
+        "use",
+        "last_success",
+        "last_failure",
+    ]
     list_filter = [StateFilter, ("upstream", admin.RelatedOnlyFieldListFilter), "enabled", "draining"]
     list_select_related = ["upstream"]
     search_fields = ["label", "upstream__name", "last_four"]
-    readonly_fields = ["ends_in", "states"]
+    readonly_fields = ["ends_in", "use", "states"]
     actions = ["enable", "disable", "drain", "restore"]
     actions_detail = ["test"]
     fieldsets = [
         (None, {"fields": ["upstream", "label", "secret", "ends_in", "enabled", "draining"]}),
-        ("Use", {"fields": ["priority", "weight", "rpm", "tpm", "concurrency"]}),
+        ("Use", {"fields": ["priority", "weight", "rpm", "tpm", "concurrency", "use"]}),
         ("State", {"fields": ["states"]}),
     ]
 
@@ -113,6 +125,19 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         queryset: QuerySet[Any] = super().get_queryset(request).prefetch_related("states")
         return queryset
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        changelist: ChangeList = super().get_changelist_instance(request)
+        known = uses()
+        for credential in changelist.result_list:
+            credential.use = known.get(credential.pk, Use())
+        return changelist
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Credential | None:
+        credential: Credential | None = super().get_object(request, object_id, from_field)
+        if credential is not None:
+            credential.use = uses().get(credential.pk, Use())  # type: ignore[attr-defined]
+        return credential
 
     def save_model(self, request: HttpRequest, obj: Credential, form: CredentialForm, change: bool) -> None:
         # Only what the form changed, so that a secret stored meanwhile is not overwritten.
@@ -137,13 +162,23 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
         now = _standing(credential)
         return timeuntil(now.until) if now.until and now.state not in ("ready", "on trial") else "-"
 
+    @admin.display(description="use now")
+    def use(self, credential: Credential) -> str:
+        use = credential.use  # type: ignore[attr-defined]
+        parts = [
+            _of("open", use.in_flight, credential.concurrency),
+            _of("requests/min", use.sends, credential.rpm),
+            _of("tokens/min", use.tokens, credential.tpm),
+        ]
+        return ", ".join(filter(None, parts)) or "-"
+
     @admin.display(description="last success")
-    def last_success(self, credential: Credential) -> Any:
-        return _standing(credential).last_success_at
+    def last_success(self, credential: Credential) -> str:
+        return _ago(_standing(credential).last_success_at)
 
     @admin.display(description="last failure")
-    def last_failure(self, credential: Credential) -> Any:
-        return _standing(credential).last_failure_at
+    def last_failure(self, credential: Credential) -> str:
+        return _ago(_standing(credential).last_failure_at)
 
     @admin.display(description="states")
     def states(self, credential: Credential) -> str:
@@ -219,6 +254,17 @@ def may_test(user_id: int | None) -> bool:
         return False
     recent.append(now)
     return True
+
+
+def _of(unit: str, used: int, limit: int | None) -> str:
+    """Say how much of a limit is used; "" when there is neither use nor a limit."""
+    if limit is None:
+        return f"{used} {unit}" if used > 0 else ""
+    return f"{max(used, 0)} of {limit} {unit}"
+
+
+def _ago(moment: datetime | None) -> str:
+    return f"{timesince(moment, depth=1)} ago" if moment else "-"
 
 
 def _usual_model(credential: Credential) -> str:

@@ -1,4 +1,5 @@
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -6,9 +7,10 @@ from django.contrib.auth.models import Permission, User
 from django.contrib.sessions.models import Session
 from django.core import management
 from django.urls import reverse
+from django.utils import timezone
 
 from keys.credentials import add_secrets, unseal_secret
-from keys.models import ClientToken, Credential, CredentialState, Route, Upstream
+from keys.models import ClientToken, Credential, CredentialState, Route, Upstream, Worker
 from keys.ring import key_ring
 from keys.tokens import digest, issue_token
 
@@ -132,6 +134,24 @@ def test_the_list_shows_each_state(client_of, alice: User, upstream: Upstream) -
     for state, row in {"ready": ready, "cooling": cooling, "undecryptable": moved, "disabled": off}.items():
         listed = browser.get(reverse("admin:keys_credential_changelist") + f"?state={state}")
         assert [shown.pk for shown in listed.context["cl"].result_list] == [row.pk]
+
+
+def test_the_list_shows_the_load_of_all_live_workers_against_the_limits(
+    client_of, alice: User, credential: Credential
+) -> None:
+    Credential.objects.update(concurrency=10, rpm=60)
+    Worker.objects.create(id="one", loads={credential.pk: [2, 5, 700]})
+    Worker.objects.create(id="two", loads={credential.pk: [1, 1, 0], 999: [1, 1, 1]})
+    Worker.objects.create(
+        id="dead", loads={credential.pk: [9, 9, 9]}, heartbeat_at=timezone.now() - timedelta(seconds=11)
+    )
+
+    for url in (
+        reverse("admin:keys_credential_changelist"),
+        reverse("admin:keys_credential_change", args=[credential.pk]),
+    ):
+        shown = client_of(alice).get(url).content.decode()
+        assert "3 of 10 open, 6 of 60 requests/min, 700 tokens/min" in shown
 
 
 def test_the_list_takes_the_same_queries_for_many_rows(
