@@ -13,11 +13,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A process that said its first line."""
+    """A process that said that it is there."""
 
     process: subprocess.Popen[str]
-    first_line: str
+    #: What it said up to then.
+    text: str
     log: Path
+
+    @property
+    def first_line(self) -> str:
+        return self.text.partition("\n")[0].strip()
 
     @property
     def pid(self) -> int:
@@ -37,11 +42,19 @@ class Running:
                 self.process.stdout.close()
 
 
-def start(arguments: Sequence[str], *, log: Path, environment: dict[str, str] | None = None) -> Running:
-    """Start `python ARGUMENTS...` in the project and wait for its first line; the log gets its stderr.
+def start(
+    arguments: Sequence[str], *, log: Path, environment: dict[str, str] | None = None, until: str = ""
+) -> Running:
+    """Start `python ARGUMENTS...` in the project and wait for its first line, or the one that begins with `until`.
+
+    Args:
+        arguments: A file or `-m` and a module, then its own arguments.
+        log: Gets what it writes to stderr.
+        environment: Laid over our own.
+        until: How the line begins that says that it is there.
 
     Raises:
-        RuntimeError: It ended without a line.
+        RuntimeError: It ended without that line.
     """
     with log.open("ab") as errors:
         process = subprocess.Popen(
@@ -53,10 +66,11 @@ def start(arguments: Sequence[str], *, log: Path, environment: dict[str, str] | 
             text=True,
         )
     assert process.stdout is not None
-    line = process.stdout.readline().strip()
-    running = Running(process=process, first_line=line, log=log)
-    if not line:
-        status = running.stop()
-        msg = f"{arguments[0]} ended with status {status}: {log.read_text(encoding='utf-8')[-2000:]}"
-        raise RuntimeError(msg)
-    return running
+    text = ""
+    for line in process.stdout:
+        text += line
+        if line.startswith(until):
+            return Running(process=process, text=text, log=log)
+    status = Running(process=process, text=text, log=log).stop()
+    msg = f"{arguments[0]} ended with status {status}: {log.read_text(encoding='utf-8')[-2000:]}"
+    raise RuntimeError(msg)
