@@ -10,13 +10,14 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter
-from usage.models import UsageRecord
+from usage.forms import KINDS, MICRO, NANO, BudgetForm, PriceForm
+from usage.models import Budget, Price, UsageRecord
 from usage.paging import CappedPaginator
 from usage.reports import today_summary
 from usage.states import State
 from usage.visibility import visible_to
 
-__all__ = ["UsageRecordAdmin", "today_summary"]
+__all__ = ["BudgetAdmin", "PriceAdmin", "UsageRecordAdmin", "today_summary"]
 
 
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
@@ -118,3 +119,79 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     @admin.display(description="cost (USD)")
     def cost(self, record: UsageRecord) -> str:
         return "unknown" if record.cost_nano is None else f"{record.cost_nano / 1e9:.6f}"
+
+
+@admin.register(Budget)
+class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
+    form = BudgetForm
+    list_display = ("name", "subject", "period", "limit_shown", "spent_shown", "reserved_shown", "enabled")
+    list_filter = ("subject", "period", "enabled")
+    search_fields = ("name",)
+    readonly_fields = ("spent_shown", "reserved_shown", "period_start")
+    fieldsets = (
+        (None, {"fields": ("name", "user", "team", "token", "enabled")}),
+        ("How much", {"fields": ("period", "unit", "amount", "spent_shown", "reserved_shown", "period_start")}),
+        ("Warnings", {"fields": ("warn_percents", "warn_emails", "warn_webhook")}),
+    )
+
+    @admin.display(description="limit")
+    def limit_shown(self, budget: Budget) -> str:
+        return _amount(budget, budget.limit)
+
+    @admin.display(description="spent")
+    def spent_shown(self, budget: Budget) -> str:
+        return _amount(budget, budget.spent)
+
+    @admin.display(description="held by running requests")
+    def reserved_shown(self, budget: Budget) -> str:
+        return _amount(budget, budget.reserved)
+
+
+@admin.register(Price)
+class PriceAdmin(ReadOnlyAdmin):
+    """Prices are added, never changed: records name theirs."""
+
+    form = PriceForm
+    list_display = ("upstream_model", "upstream_id", "valid_from", *(f"{kind}_usd" for kind in KINDS), "origin")
+    search_fields = ("upstream_model",)
+    date_hierarchy = "valid_from"
+    fieldsets = ((None, {"fields": ("upstream_model", "upstream", "valid_from", *KINDS)}),)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("usage.add_price"))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = ("upstream_model", "upstream_id", "valid_from", *(f"{kind}_usd" for kind in KINDS), "origin")
+        return ((None, {"fields": fields}),) if obj else self.fieldsets
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        # The fields of the kinds are the form's own, not the model's: the admin must not look for them there.
+        return super().get_form(request, obj, change, **kwargs) if obj else PriceForm
+
+    @admin.display(description="input")
+    def input_usd(self, price: Price) -> str:
+        return _per_million(price.input_price)
+
+    @admin.display(description="output")
+    def output_usd(self, price: Price) -> str:
+        return _per_million(price.output_price)
+
+    @admin.display(description="cache read")
+    def cache_read_usd(self, price: Price) -> str:
+        return _per_million(price.cache_read_price, "as input")
+
+    @admin.display(description="cache write")
+    def cache_write_usd(self, price: Price) -> str:
+        return _per_million(price.cache_write_price, "as input")
+
+    @admin.display(description="thinking")
+    def thinking_usd(self, price: Price) -> str:
+        return _per_million(price.thinking_price, "as output")
+
+
+def _amount(budget: Budget, amount: int) -> str:
+    return f"{amount / NANO:,.4f} USD" if budget.unit == Budget.Unit.USD else f"{amount:,} tokens"
+
+
+def _per_million(price: int | None, missing: str = "") -> str:
+    return missing if price is None else f"{price / MICRO:f}".rstrip("0").rstrip(".")

@@ -1,0 +1,91 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.utils import timezone
+
+from usage.models import Budget, Price
+
+pytestmark = [pytest.mark.urls("tests.usage.urls"), pytest.mark.django_db]
+
+
+@pytest.fixture
+def alice(client: Client) -> Client:
+    client.force_login(User.objects.create_superuser("alice"))
+    return client
+
+
+def a_form(**changes: Any) -> dict[str, Any]:
+    return {"name": "core team", "period": "month", "unit": "usd", "amount": "12.5", "enabled": "on"} | changes
+
+
+def test_a_budget_is_written_in_usd_and_held_in_1e_9(alice: Client) -> None:
+    team = Group.objects.create(name="core")
+
+    response = alice.post(
+        "/admin/usage/budget/add/", a_form(team=team.pk, warn_percents="50, 80", warn_emails="a@example.com")
+    )
+
+    assert response.status_code == 302, response.context["adminform"].form.errors
+    budget = Budget.objects.get()
+    assert (budget.subject, budget.subject_id, budget.limit) == ("team", team.pk, 12_500_000_000)
+    assert (budget.warn_percents, budget.warn_emails) == ([50, 80], ["a@example.com"])
+    page = alice.get(f"/admin/usage/budget/{budget.pk}/change/").content.decode()
+    assert 'value="12.5"' in page
+    assert "12.5000 USD" in alice.get("/admin/usage/budget/").content.decode()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"user": "alice", "team": "team"},
+        {"user": "alice", "amount": "-1"},
+        {"user": "alice", "amount": "1e30"},
+        {"user": "alice", "amount": "1.5", "unit": "tokens"},
+        {"user": "alice", "warn_percents": "101"},
+        {"user": "alice", "warn_emails": "nobody"},
+        {"user": "alice", "warn_webhook": "ftp://example.com"},
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_refused(wrong: dict[str, Any], alice: Client) -> None:
+    owners = {"user": User.objects.get().pk, "team": Group.objects.create(name="core").pk}
+
+    response = alice.post("/admin/usage/budget/add/", a_form(**wrong | {k: owners[k] for k in owners if k in wrong}))
+
+    assert response.status_code == 200
+    assert response.context["adminform"].form.errors
+    assert not Budget.objects.exists()
+
+
+def test_a_price_is_added_and_never_changed(alice: Client) -> None:
+    at = timezone.now() - timedelta(hours=1)
+    response = alice.post(
+        "/admin/usage/price/add/",
+        {
+            "upstream_model": "glm-5",
+            "valid_from_0": f"{at:%Y-%m-%d}",
+            "valid_from_1": f"{at:%H:%M:%S}",
+            "input": "0.01875",
+            "output": "2.2",
+        },
+    )
+
+    assert response.status_code == 302, response.context["adminform"].form.errors
+    price = Price.objects.get()
+    assert (price.input_price, price.output_price, price.cache_read_price) == (18_750, 2_200_000, None)
+    page = alice.get(f"/admin/usage/price/{price.pk}/change/").content.decode()
+    assert "0.01875" in page
+    assert "as input" in page
+    assert alice.post(f"/admin/usage/price/{price.pk}/change/", {"input": "9"}).status_code == 403
+    assert alice.post(f"/admin/usage/price/{price.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert alice.get("/admin/usage/price/").status_code == 200
+
+
+def test_staff_without_the_permission_see_no_money(client: Client) -> None:
+    client.force_login(User.objects.create_user("charlie", is_staff=True))
+
+    for page in ("budget/", "budget/add/", "price/", "price/add/"):
+        assert client.get(f"/admin/usage/{page}").status_code == 403

@@ -1,0 +1,133 @@
+"""Forms of the admin for budgets and prices: people write USD, the tables hold whole numbers."""
+
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import Group, User
+from django.contrib.postgres.forms import SimpleArrayField
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminEmailInputWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminSplitDateTimeWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from keys.egress import RefusedURL, check_base_url
+from keys.models import ClientToken, Upstream
+from usage.models import Budget, Price
+
+NANO = 10**9
+MICRO = 10**6
+LIMIT_MAX = 9 * 10**18
+KINDS = ("input", "output", "cache_read", "cache_write", "thinking")
+
+
+class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    """A budget of exactly one client token, user or team."""
+
+    user = forms.ModelChoiceField(User.objects.order_by("username"), required=False, widget=UnfoldAdminSelectWidget)
+    team = forms.ModelChoiceField(Group.objects.order_by("name"), required=False, widget=UnfoldAdminSelectWidget)
+    token = forms.ModelChoiceField(
+        ClientToken.objects.select_related("user").order_by("user__username", "name"),
+        required=False,
+        label="Client token",
+        widget=UnfoldAdminSelectWidget,
+    )
+    amount = forms.DecimalField(
+        min_value=0,
+        decimal_places=9,
+        max_digits=19,
+        help_text="In USD or tokens.",
+        widget=UnfoldAdminDecimalFieldWidget,
+    )
+    warn_percents = SimpleArrayField(
+        forms.IntegerField(min_value=1, max_value=100),
+        required=False,
+        label="Warn at (%)",
+        help_text="Percentages, comma-separated.",
+        widget=UnfoldAdminTextInputWidget,
+    )
+    warn_emails = SimpleArrayField(
+        forms.EmailField(),
+        required=False,
+        label="Mail warnings to",
+        help_text="Addresses, comma-separated.",
+        widget=UnfoldAdminEmailInputWidget(attrs={"type": "text"}),
+    )
+
+    class Meta:
+        model = Budget
+        fields = ("name", "period", "unit", "enabled", "warn_percents", "warn_emails", "warn_webhook")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial[self.instance.subject] = self.instance.subject_id
+            scale = NANO if self.instance.unit == Budget.Unit.USD else 1
+            self.initial["amount"] = Decimal(self.instance.limit) / scale
+
+    def clean_warn_webhook(self) -> str:
+        url: str = self.cleaned_data["warn_webhook"]
+        try:
+            # Where it leads is checked again at each call; here only its form.
+            return url and check_base_url(url, ["0.0.0.0/0", "::/0"])
+        except RefusedURL as exc:
+            raise ValidationError(str(exc)) from exc
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        chosen = [(subject, cleaned[subject]) for subject in Budget.Subject.values if cleaned.get(subject)]
+        if len(chosen) != 1:
+            msg = "Choose one: a user, a team or a client token."
+            raise ValidationError(msg)
+        (self.instance.subject, owner), amount = chosen[0], cleaned.get("amount")
+        self.instance.subject_id = owner.pk
+        if amount is not None:
+            limit = amount * (NANO if cleaned.get("unit") == Budget.Unit.USD else 1)
+            if limit != int(limit) or limit > LIMIT_MAX:
+                raise ValidationError({"amount": "Tokens are whole, and this is too much or too exact."})
+            self.instance.limit = int(limit)
+        return cleaned
+
+
+class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    """A price in USD per million tokens."""
+
+    upstream = forms.ModelChoiceField(
+        Upstream.objects.order_by("name"),
+        required=False,
+        help_text="Empty: the model at any upstream.",
+        widget=UnfoldAdminSelectWidget,
+    )
+
+    valid_from = forms.SplitDateTimeField(initial=timezone.now, help_text="UTC.", widget=UnfoldAdminSplitDateTimeWidget)
+
+    class Meta:
+        model = Price
+        fields = ("upstream_model", "valid_from")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for kind in KINDS:
+            self.fields[kind] = forms.DecimalField(
+                min_value=0,
+                max_value=MICRO,
+                decimal_places=6,
+                required=kind in ("input", "output"),
+                label=f"{kind.replace('_', ' ').capitalize()} (USD per million)",
+                widget=UnfoldAdminDecimalFieldWidget(),
+            )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        upstream = cleaned.get("upstream")
+        self.instance.upstream_id = upstream.pk if upstream else None
+        self.instance.origin = "admin"
+        for kind in KINDS:
+            price = cleaned.get(kind)
+            setattr(self.instance, f"{kind}_price", None if price is None else int(price * MICRO))
+        return cleaned
