@@ -5,6 +5,7 @@ what was deleted stays in the reports under the name it had. Money is integer 1e
 """
 
 from usage.models.budgets import Budget, Reservation
+from usage.models.calibration import InputCalibration
 from usage.models.history import PoolChange
 from usage.models.prices import Price
 from usage.models.records import UsageRecord
@@ -14,6 +15,7 @@ from usage.models.workers import IdempotencyKey, WorkerLease
 __all__ = [
     "Budget",
     "IdempotencyKey",
+    "InputCalibration",
     "PoolChange",
     "Price",
     "Reservation",
