@@ -1,6 +1,7 @@
 """Carrying the setup from one installation to another: see `keys.setup_file` for the form."""
 
 import base64
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,17 +34,15 @@ CREDENTIAL_FIELDS = tuple(name for name in CredentialPart.model_fields if name !
 class Imported:
     """What an import did, by kind of thing."""
 
-    added: dict[str, int] = field(default_factory=dict)
-    changed: dict[str, int] = field(default_factory=dict)
+    added: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
 
     def note(self, kind: str, *, is_new: bool) -> None:
-        counts = self.added if is_new else self.changed
-        counts[kind] = counts.get(kind, 0) + 1
+        (self.added if is_new else self.changed)[kind] += 1
 
     def __str__(self) -> str:
-        parts = [f"{count} {kind} added" for kind, count in self.added.items()]
-        parts += [f"{count} {kind} set" for kind, count in self.changed.items()]
-        return ", ".join(parts) or "nothing"
+        kinds = dict.fromkeys([*self.added, *self.changed])
+        return "; ".join(f"{kind}: {self.added[kind]} added, {self.changed[kind]} set" for kind in kinds) or "nothing"
 
 
 def export_setup(passphrase: str = "") -> str:

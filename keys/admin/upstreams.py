@@ -13,6 +13,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from keys.admin.carrying import CarryingAdmin
 from keys.admin.pages import object_page
 from keys.credentials import Added, add_secrets
 from keys.egress import check_base_url
@@ -36,7 +37,7 @@ class PasteForm(forms.Form):
 
 
 @admin.register(Upstream)
-class UpstreamAdmin(ModelAdmin):  # type: ignore[misc]
+class UpstreamAdmin(CarryingAdmin):
     list_display = ["name", "dialect", "base_url", "usable_credentials", "enabled"]
     list_filter = ["dialect", "enabled"]
     search_fields = ["name", "base_url"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 
 from keys import outside
@@ -192,3 +192,29 @@ def test_the_ways_there_are_on_the_pages(client_of, alice: User, upstream: Upstr
     assert page(upstream, "sync") in shown
     shown = browser.get(reverse("admin:keys_credential_change", args=[credential.pk])).content.decode()
     assert f"/admin/keys/credential/{credential.pk}/test/" in shown
+
+
+def test_a_setup_is_exported_and_imported_by_hand(client_of, alice: User, upstream: Upstream) -> None:
+    add_secrets(upstream, ["sk-canary-one"])
+    browser = client_of(alice)
+
+    exported = browser.get("/admin/keys/upstream/export/").content.decode()
+    assert "name: acme" in exported
+    assert "canary" not in exported
+
+    changed = exported.replace("label: key-1", "label: spare")
+    answer = browser.post("/admin/keys/upstream/import/", {"text": changed, "passphrase": ""}, follow=True)
+    assert "credentials: 1 added, 0 set" in answer.content.decode()
+    assert Credential.objects.filter(label="spare", sealed_secret="").exists()
+
+    answer = browser.post("/admin/keys/upstream/import/", {"text": "nonsense: <b>", "passphrase": "hush hush hush"})
+    assert "Nothing was imported. nonsense: Extra inputs" in answer.content.decode()
+    assert "hush" not in answer.content.decode()
+
+
+def test_charlie_neither_exports_nor_imports(client_of, charlie: User, upstream: Upstream) -> None:
+    charlie.user_permissions.add(Permission.objects.get(codename="view_upstream"))
+    browser = client_of(charlie)
+
+    assert browser.get("/admin/keys/upstream/export/").status_code == 403
+    assert browser.post("/admin/keys/upstream/import/", {"text": "bridge: 1"}).status_code == 403

@@ -39,7 +39,7 @@ def test_what_was_exported_is_imported_the_same() -> None:
     text = export_setup()
     empty()
 
-    assert str(import_setup(text)) == "2 upstreams added, 1 models added, 2 credentials added, 1 routes added"
+    assert import_setup(text).added == {"upstreams": 2, "models": 1, "credentials": 2, "routes": 1}
     assert export_setup() == text
 
 
@@ -97,7 +97,7 @@ routes:
 - {alias: claude-*, targets: [{upstream: acme, model: small}]}
 """
 
-    assert str(import_setup(text)) == "1 upstreams set, 1 routes set"
+    assert str(import_setup(text)) == "upstreams: 0 added, 1 set; routes: 0 added, 1 set"
 
     assert Upstream.objects.get(name="acme").profile == "deepseek"
     assert Upstream.objects.filter(name="other").exists()
@@ -167,7 +167,7 @@ def test_the_commands_carry_a_setup_over(tmp_path: Path, monkeypatch: pytest.Mon
     out = StringIO()
     call_command("import_setup", str(file), "--passphrase-env", "SETUP_PASSPHRASE", stdout=out)
 
-    assert out.getvalue().startswith("Imported: 2 upstreams added")
+    assert out.getvalue().startswith("Imported: upstreams: 2 added, 0 set;")
     with pytest.raises(CommandError, match="passphrase"):
         call_command("import_setup", str(file))
     with pytest.raises(CommandError, match="No such file"):
