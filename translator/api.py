@@ -104,7 +104,8 @@ async def count_tokens(request: ApiRequest) -> HttpResponse:
     """Estimate the input tokens of a conversation; no upstream is asked."""
     size = len(request.body)
     parsed = await off_loop(size, parse_request, request.body, for_counting=True)
-    return answer_json({"input_tokens": await off_loop(size, estimate_input_tokens, parsed)})
+    factor = request.gateway.input_factor(parsed.model)
+    return answer_json({"input_tokens": await off_loop(size, estimate_input_tokens, parsed, factor)})
 
 
 @api.post("/v1/chat/completions")

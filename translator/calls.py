@@ -50,6 +50,8 @@ class Goal:
     #: None when nothing is known of the model.
     model: ModelEntry | None
     credential: CredentialEntry
+    #: What this model's own counts of input have been to our estimates.
+    input_factor: float = 1.0
 
     @property
     def profile(self) -> Profile:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from math import ceil
 
 import orjson
 
@@ -53,17 +54,21 @@ class MessagesCall:
         return orjson.dumps(render_message([end], message_id=new_id("msg"), model=self.alias))
 
     def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
-        window = goal.facts.context_window
-        if window is not None and self.estimate > window:
+        window, estimate = goal.facts.context_window, self.estimate_for(goal)
+        if window is not None and estimate > window:
             # Claude Code compacts its history on these words, and on no others.
-            raise InvalidRequest(path="", reason=f"prompt is too long: {self.estimate} tokens > {window} maximum")
+            raise InvalidRequest(path="", reason=f"prompt is too long: {estimate} tokens > {window} maximum")
         return DIALECTS[goal.upstream.dialect](self, goal, lessons)
+
+    def estimate_for(self, goal: Goal) -> int:
+        """Return the input tokens as this model will count them."""
+        return ceil(self.estimate * goal.input_factor)
 
     def for_chat(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
         """Translate to chat/completions."""
         profile = goal.profile
         rendered = openai_chat.render_request(
-            self.request, profile=profile, model=goal.facts, input_estimate=self.estimate
+            self.request, profile=profile, model=goal.facts, input_estimate=self.estimate_for(goal)
         )
         body = adapt(rendered.body, lessons)
         decoder = Decoder(rendered.answer, profile=profile, new_id=new_id, secrets=goal.secrets)
@@ -71,7 +76,7 @@ class MessagesCall:
             url=goal.url("/chat/completions"),
             headers=goal.bearer_headers(),
             body=orjson.dumps(body),
-            exchange=self._translated(decoder),
+            exchange=self._translated(decoder, goal),
             read_error=partial(read_error, requested_model=self.alias, secrets=goal.secrets),
             learn=partial(lesson, body=body),
             notes=rendered.notes,
@@ -81,23 +86,24 @@ class MessagesCall:
         """Translate to OpenAI's Responses API."""
         profile = goal.profile
         rendered = openai_responses.render_request(
-            self.request, profile=profile, model=goal.facts, input_estimate=self.estimate
+            self.request, profile=profile, model=goal.facts, input_estimate=self.estimate_for(goal)
         )
         decoder = ResponsesDecoder(rendered.answer, profile=profile, new_id=new_id, secrets=goal.secrets)
         return Prepared(
             url=goal.url("/responses"),
             headers=goal.bearer_headers(),
             body=orjson.dumps(rendered.body),
-            exchange=self._translated(decoder),
+            exchange=self._translated(decoder, goal),
             read_error=partial(read_error, requested_model=self.alias, secrets=goal.secrets),
             notes=rendered.notes,
         )
 
     def for_anthropic(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:
         """Pass the client's own body on, for another model name."""
-        rendered = anthropic.render_request(self.request, model=goal.facts, input_estimate=self.estimate)
+        estimate = self.estimate_for(goal)
+        rendered = anthropic.render_request(self.request, model=goal.facts, input_estimate=estimate)
         reader = MessageReader(
-            request_id=self._request_id, model=self.alias, input_estimate=self.estimate, secrets=goal.secrets
+            request_id=self._request_id, model=self.alias, input_estimate=estimate, secrets=goal.secrets
         )
         return Prepared(
             url=goal.url("/messages"),
@@ -108,10 +114,13 @@ class MessagesCall:
             notes=rendered.notes,
         )
 
-    def _translated(self, decoder: EventDecoder) -> Translated:
+    def _translated(self, decoder: EventDecoder, goal: Goal) -> Translated:
         message_id = new_id("msg")
         encoder = Encoder(
-            message_id=message_id, model=self.alias, request_id=self._request_id, input_estimate=self.estimate
+            message_id=message_id,
+            model=self.alias,
+            request_id=self._request_id,
+            input_estimate=self.estimate_for(goal),
         )
 
         def render_whole(events: Sequence[Event]) -> bytes:

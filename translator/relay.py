@@ -20,6 +20,7 @@ from keys.secrets import parse_key_ring
 from translator import refusals
 from translator.calls import Call
 from translator.catalogue import Catalogue
+from translator.core.calibration import Calibration
 from translator.core.errors import ClientError
 from translator.core.openai_chat.adapt import Adaptation
 from translator.metrics import STREAMS
@@ -27,6 +28,7 @@ from translator.run import Begun, Caller, Failure, Run, Services, Whole
 from translator.strangers import Strangers
 from translator.stream import Stream
 from translator.upstream import UpstreamClient
+from usage.calibrations import CalibrationStore
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
 
 #: A name that only a route for every name takes; one that passes names through gives it back.
@@ -83,7 +85,11 @@ class Gateway:
         self.catalogue = Catalogue(self.upstream)
         self.strangers = Strangers()
         self.is_draining = False
-        self._services = Services(dispatcher=self.dispatcher, ledger=self.ledger, upstream=self.upstream)
+        self.calibration = Calibration()
+        self._calibrations = CalibrationStore(conninfo, self.calibration)
+        self._services = Services(
+            dispatcher=self.dispatcher, ledger=self.ledger, upstream=self.upstream, calibration=self.calibration
+        )
         self._streams: dict[Stream, TokenEntry] = {}
         self._warden: asyncio.Task[None] | None = None
         #: What refusals taught, by upstream and its model.
@@ -93,6 +99,7 @@ class Gateway:
         await self.directory.start()
         await self.dispatcher.start()
         await self.ledger.start()
+        await self._calibrations.start()
         self._warden = asyncio.create_task(self._end_streams_of_revoked_tokens(), name="revoked tokens")
 
     async def aclose(self) -> None:
@@ -103,6 +110,7 @@ class Gateway:
             await stream.aclose()
         await self.dispatcher.close()
         await self.ledger.close()
+        await self._calibrations.close()
         await self.upstream.aclose()
         await self.directory.close()
 
@@ -147,7 +155,14 @@ class Gateway:
             self._watch(reply, caller.token, lambda: admission.release(tokens_used=_tokens(runs)))
         else:
             admission.release(tokens_used=_tokens(runs))
-        return Answered(reply=reply, headers=admission.headers)
+        return Answered(reply=reply, headers={**admission.headers, **runs[-1].headers})
+
+    def input_factor(self, alias: str) -> float:
+        """Return what to multiply an estimate of input by, for the upstream model that `alias` leads to first."""
+        route = self.directory.resolve(alias)
+        if route is None:
+            return 1.0
+        return self.calibration.factor((route.targets[0].upstream.id, route.targets[0].model_name))
 
     async def listed_models(self) -> tuple[str, ...]:
         """Return the models of the upstreams behind a route that takes every name through."""

@@ -6,13 +6,16 @@ settles once: the usage record gets its terminal state, the credential its outco
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keys.dispatch import Attempt, Claim, Dispatcher
 from keys.entries import TokenEntry, UpstreamEntry
 from keys.pool.facts import Kind, Outcome
 from translator.calls import Call, Goal, Prepared
+from translator.core.calibration import Calibration
 from translator.core.errors import ClientError
+from translator.core.events import UsageSource
 from translator.core.openai_chat.adapt import Adaptation
 from translator.faults import judge_fault
 from translator.metrics import note_settlement
@@ -59,6 +62,7 @@ class Services:
     dispatcher: Dispatcher
     ledger: Ledger
     upstream: UpstreamClient
+    calibration: Calibration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +114,7 @@ class Run:
         self._first_delta_at: float | None = None
         #: Whether the upstream ended the stream before its answer was complete.
         self.is_cut = False
+        self._place = (attempt.upstream.id, attempt.model_name)
         self._claim: Claim
         self._answer: Answer | None = None
         self.prepared: Prepared
@@ -123,7 +128,8 @@ class Run:
         """
         self._claim = self._services.dispatcher.claim(self._attempt)
         try:
-            self.prepared = await off_loop(self._call.size, self._call.prepare, goal_of(self._attempt), self._lessons)
+            goal = goal_of(self._attempt, input_factor=self._services.calibration.factor(self._place))
+            self.prepared = await off_loop(self._call.size, self._call.prepare, goal, self._lessons)
             await self._services.ledger.open(self._open_record())
             self._is_recorded = True
             return await self._send()
@@ -294,6 +300,9 @@ class Run:
             return
         exchange = self.prepared.exchange
         usage = exchange.usage
+        if usage.source is UsageSource.UPSTREAM:
+            actual = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+            self._services.calibration.learn(self._place, estimate=self._call.estimate, actual=actual)
         settlement = Settlement(
             id=self._record_id,
             state=state,
@@ -330,6 +339,12 @@ class Run:
         return None if self._first_delta_at is None else round((self._first_delta_at - self._sent_at) * 1000)
 
     @property
+    def headers(self) -> Mapping[str, str]:
+        """What the answer's own headers say: the upstream's id for it, if it has told one by now."""
+        upstream_id = self.prepared.exchange.upstream_id
+        return {"x-upstream-id": upstream_id} if upstream_id else {}
+
+    @property
     def tokens_used(self) -> int:
         """Input and output as far as they are known."""
         if not self._is_recorded:
@@ -363,9 +378,13 @@ class Run:
         )
 
 
-def goal_of(attempt: Attempt) -> Goal:
+def goal_of(attempt: Attempt, *, input_factor: float) -> Goal:
     return Goal(
-        upstream=attempt.upstream, model_name=attempt.model_name, model=attempt.model, credential=attempt.credential
+        upstream=attempt.upstream,
+        model_name=attempt.model_name,
+        model=attempt.model,
+        credential=attempt.credential,
+        input_factor=input_factor,
     )
 
 

@@ -26,6 +26,10 @@ class Exchange(Protocol):
         """Tokens as far as they are known now."""
 
     @property
+    def upstream_id(self) -> str | None:
+        """The upstream's own id of the answer; None while it hasn't said one."""
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What had to be repaired or dropped, as short codes."""
 
@@ -75,6 +79,7 @@ class Reader(Protocol):
     has_output: bool
     stop_reason: str | None
     error: ClientError | None
+    upstream_id: str | None
 
     @property
     def usage(self) -> Usage: ...
@@ -98,6 +103,10 @@ class Passed:
     @property
     def usage(self) -> Usage:
         return self._reader.usage
+
+    @property
+    def upstream_id(self) -> str | None:
+        return self._reader.upstream_id
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -147,6 +156,8 @@ class Passed:
 class EventDecoder(Protocol):
     """The upstream's side of a translation."""
 
+    upstream_id: str | None
+
     @property
     def usage(self) -> Usage: ...
     @property
@@ -195,6 +206,10 @@ class Translated:
     @property
     def usage(self) -> Usage:
         return self._final_usage or self._decoder.usage
+
+    @property
+    def upstream_id(self) -> str | None:
+        return self._decoder.upstream_id
 
     @property
     def notes(self) -> tuple[str, ...]:

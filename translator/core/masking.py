@@ -5,8 +5,9 @@ Patterns run on text of bounded length and never backtrack over it more than onc
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
-__all__ = ["MAX_TEXT_BYTES", "is_html", "mask"]
+__all__ = ["MAX_TEXT_BYTES", "header_value", "is_html", "mask"]
 
 #: The longest upstream text a client is told.
 MAX_TEXT_BYTES = 2048
@@ -16,6 +17,8 @@ REDACTED = "[redacted]"
 #: A shorter secret would take ordinary words with it.
 MIN_SECRET = 6
 
+#: What may stand in a header of an answer.
+HEADER_VALUE = re.compile(r"[\x21-\x7e]{1,200}")
 HTML_START = re.compile(r"\s{0,64}(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
 TAG = re.compile(r"</?[a-zA-Z!][^<>]{0,512}>")
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}\x07?|[@-Z\\^_])")
@@ -50,6 +53,13 @@ def shorten(text: str) -> str:
     """Return the beginning of `text` that fits into `MAX_TEXT_BYTES` of UTF-8."""
     data = text.encode(errors="replace")
     return text if len(data) <= MAX_TEXT_BYTES else data[: MAX_TEXT_BYTES - 3].decode(errors="ignore") + "…"
+
+
+def header_value(value: Any, secrets: Iterable[str] = ()) -> str | None:
+    """Return an id of an upstream's as a header may carry it; None when it is none, too long, or holds a secret."""
+    if not isinstance(value, str) or not HEADER_VALUE.fullmatch(value):
+        return None
+    return None if any(secret in value for secret in secrets) else value
 
 
 def is_html(text: str) -> bool:

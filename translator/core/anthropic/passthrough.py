@@ -16,6 +16,7 @@ from translator.core.complete_frames import CompleteFrames
 from translator.core.errors import ClientError, UpstreamProtocolError
 from translator.core.events import Usage, UsageSource
 from translator.core.loose_json import loads
+from translator.core.masking import header_value
 from translator.core.openai_chat.errors import embedded_error, protocol_error
 from translator.core.openai_chat.usage import estimate_output, token_count
 from translator.core.sse import SSEFrame
@@ -47,6 +48,8 @@ class MessageReader:
         self.stop_reason: str | None = None
         #: What went wrong, in the client's words, or None.
         self.error: ClientError | None = None
+        #: The upstream's own id of the message, if it told one.
+        self.upstream_id: str | None = None
         #: What was odd, as short codes.
         self.notes: tuple[str, ...] = ()
         self._request_id = request_id
@@ -120,6 +123,7 @@ class MessageReader:
                 self.error = embedded_error(error, requested_model=self._model, secrets=self._secrets)
             case {"type": "message", "content": list(content)}:
                 self.has_output = bool(content)
+                self.upstream_id = header_value(message.get("id"), self._secrets)
                 self._read_delta(message, message)
             case _:
                 self.error = protocol_error("upstream returned no message")
@@ -147,8 +151,9 @@ class MessageReader:
                 self._read_content(delta)
             case {"type": "content_block_start"}:
                 self.has_output = True
-            case {"type": "message_start", "message": {"usage": usage}}:
-                self._read_usage(usage)
+            case {"type": "message_start", "message": dict(message)}:
+                self.upstream_id = header_value(message.get("id"), self._secrets)
+                self._read_usage(message.get("usage"))
             case {"type": "message_delta", "delta": dict(delta)}:
                 self._read_delta(delta, data)
             case {"type": "message_stop"}:

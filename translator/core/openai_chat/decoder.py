@@ -13,6 +13,7 @@ from typing import Any
 from translator.core.answer import AnswerContext
 from translator.core.errors import ClientError, UpstreamProtocolError
 from translator.core.events import Event, MessageStart, Ping, StreamFailed, Usage, UsageSource
+from translator.core.masking import header_value
 from translator.core.openai_chat.chunk_reader import END_MARK, ChunkReader
 from translator.core.openai_chat.content import Content
 from translator.core.openai_chat.errors import embedded_error, protocol_error
@@ -46,6 +47,8 @@ class Decoder:
         """
         #: Whether the last event is out: the rest of the upstream's stream does not matter.
         self.is_done = False
+        #: The upstream's own id of the answer, if it told one.
+        self.upstream_id: str | None = None
         self._answer = answer
         self._is_lenient = profile.lenient_eof
         self._secrets = secrets
@@ -140,6 +143,8 @@ class Decoder:
         if error := chunk.get("error"):
             self._fail_upstream(error)
             return
+        if self.upstream_id is None and "id" in chunk:
+            self.upstream_id = header_value(chunk["id"], self._secrets)
         if usage := chunk.get("usage"):
             self._read_usage(usage)
         elif "x_groq" in chunk:

@@ -14,6 +14,7 @@ from translator.core.complete_frames import CompleteFrames
 from translator.core.errors import ClientError, UpstreamProtocolError
 from translator.core.events import Usage, UsageSource
 from translator.core.loose_json import loads
+from translator.core.masking import header_value
 from translator.core.openai_chat.errors import embedded_error, protocol_error, render_error
 from translator.core.openai_chat.reasoning import reasoning_text
 from translator.core.openai_chat.usage import Report, estimate_output, merge_reports, read_report, settle_usage
@@ -53,6 +54,8 @@ class ChatReader:
         self.stop_reason: str | None = None
         #: What went wrong, in the client's words, or None.
         self.error: ClientError | None = None
+        #: The upstream's own id of the answer, if it told one.
+        self.upstream_id: str | None = None
         self._model = model
         self._input_estimate = input_estimate
         self._max_tokens = max_tokens
@@ -149,6 +152,8 @@ class ChatReader:
     def _read_chunk(self, chunk: dict[str, Any]) -> None:
         if error := chunk.get("error"):
             self.error = embedded_error(error, requested_model=self._model, secrets=self._secrets)
+        if self.upstream_id is None:
+            self.upstream_id = header_value(chunk.get("id"), self._secrets)
         groq = chunk.get("x_groq")
         usage = chunk.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
         if isinstance(usage, dict):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from translator.core.answer import AnswerContext
+from translator.core.masking import header_value
 from translator.core.openai_chat import decoder as chat
 from translator.core.openai_responses.chunks import LAST, ChunkRenamer
 from translator.core.switches import Profile
@@ -27,6 +28,9 @@ class Decoder(chat.Decoder):
     def _read_chunk(self, chunk: dict[str, Any]) -> None:
         """Read an event, or a whole answer; anything else is taken for what a chat upstream would send."""
         type_ = chunk.get("type")
+        response = chunk.get("response", chunk)
+        if self.upstream_id is None and isinstance(response, dict) and response.get("object") == "response":
+            self.upstream_id = header_value(response.get("id"), self._secrets)
         if chunk.get("object") == "response" and "output" in chunk:
             self._read_renamed(self._renamer.rename_whole(chunk))
         elif isinstance(type_, str) and "choices" not in chunk:
