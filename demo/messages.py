@@ -58,7 +58,11 @@ def whole(answer: Answer, ask: Ask, script: Script) -> JSON:
 
 def usage(answer: Answer, script: Script) -> JSON:
     """Count as Anthropic does: cached tokens stand beside the input's, not among them."""
-    return {**_input(answer), "output_tokens": answer.output_tokens if script.usage is None else script.usage}
+    return {
+        **_input(answer),
+        "output_tokens": answer.output_tokens if script.usage is None else script.usage,
+        "output_tokens_details": {"thinking_tokens": answer.reasoning_tokens},
+    }
 
 
 def error(failure: Failure) -> JSON:

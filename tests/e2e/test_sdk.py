@@ -24,8 +24,8 @@ def client(shared: RunningGateway) -> Iterator[anthropic.Anthropic]:
         yield client
 
 
-def user(text: str) -> Any:
-    return {"role": "user", "content": text}
+def user(content: Any) -> Any:
+    return {"role": "user", "content": content}
 
 
 def test_a_whole_message(client: anthropic.Anthropic, shared: RunningGateway, upstream: ScriptedUpstream) -> None:
