@@ -58,19 +58,19 @@ class Keeper:
 
     async def _round(self) -> None:
         try:
-            await self._book.read(self._connection)
-            await warn_of_budgets(self._connection, self._book)
             now_s = asyncio.get_running_loop().time()
             if now_s >= self._next_look_s:
-                self._next_look_s = now_s + LOOK_EVERY_S
                 await self._look()
+                self._next_look_s = now_s + LOOK_EVERY_S
+            await self._book.read(self._connection)
+            await warn_of_budgets(self._connection, self._book)
             if now_s >= self._next_partitions_s:
                 self._next_partitions_s = now_s + PARTITIONS_EVERY_S
                 await _make_partitions()
                 await self._connection.run([(EXPIRE, [])])
         except AWAY as exc:
             logger.warning("the ledger's upkeep waits for Postgres: %s", exc)
-        except psycopg.Error:
+        except Exception:  # without its beat this worker would count as dead, and its open records as lost
             logger.exception("the ledger's upkeep failed")
 
     async def _look(self) -> None:

@@ -1,0 +1,144 @@
+"""Workers that die, stop, and lose their database: the sum holds."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.usage.gate import Gate
+from tests.usage.test_budgets import a_budget
+from tests.usage.test_records import settled
+from tests.usage.the_sum import check_the_sum
+from tests.usage.worker import STREAMS
+from usage.connection import LedgerConnection
+from usage.leases import LOOKS, Watch, beat_and_look, close_as_lost
+from usage.records import RecordWriter
+
+Query = Callable[..., list[dict[str, Any]]]
+Process = asyncio.subprocess.Process
+
+
+@pytest.fixture
+async def gate(dsn: str) -> AsyncIterator[Gate]:
+    gate = Gate(dsn)
+    await gate.open()
+    yield gate
+    await gate.shut()
+
+
+@pytest.fixture
+async def start(gate: Gate, dsn: str, tmp_path: Path) -> AsyncIterator[Callable[[], Awaitable[Process]]]:
+    running: list[Process] = []
+    parts = conninfo_to_dict(dsn)
+    environment = {
+        "DJANGO_SETTINGS_MODULE": "bridgeproject.settings",
+        "BRIDGE_DATABASE_URL": f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}",
+    }
+
+    async def start_one() -> Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.usage.worker", gate.dsn, str(tmp_path / "spool"), str(tmp_path / "truth"),
+            env=os.environ | environment, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        running.append(process)
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"ready\n"
+        return process
+
+    yield start_one
+    for process in running:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def truth(tmp_path: Path) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in (tmp_path / "truth").read_bytes().splitlines()]
+
+
+async def clean_up(dsn: str, tmp_path: Path) -> None:
+    """Do what the next worker does: replay the spools of the dead, then close what they left open."""
+    writer = RecordWriter(dsn, tmp_path / "spool", "survivor")
+    await writer.start()
+    connection, watch = LedgerConnection(dsn), Watch()
+    for _ in range(LOOKS):
+        dead = await beat_and_look(connection, "survivor", watch)
+    await settled(writer)
+    for worker, beat in dead:
+        await close_as_lost(connection, worker, beat)
+    await connection.close()
+    await writer.close()
+
+
+async def test_a_killed_worker_loses_no_record(
+    start: Callable[[], Awaitable[Process]], dsn: str, query: Query, tmp_path: Path
+) -> None:
+    a_budget(query, limit=10**9)
+    for _ in range(2):
+        process = await start()
+        await asyncio.sleep(0.7)
+        process.kill()
+        await process.wait()
+
+    await clean_up(dsn, tmp_path)
+
+    attempts = truth(tmp_path)
+    assert len(attempts) > 2 * STREAMS
+    # Those alive, and those whose end was still in the worker's memory: an end waits 10 ms at most for its batch.
+    check_the_sum(query, attempts, lost_max=2 * STREAMS * 2)
+
+
+async def test_a_stopped_worker_settles_everything(
+    start: Callable[[], Awaitable[Process]], query: Query, tmp_path: Path
+) -> None:
+    a_budget(query, limit=10**9)
+    processes = await asyncio.gather(start(), start())
+    await asyncio.sleep(0.7)
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    assert [await process.wait() for process in processes] == [0, 0]
+
+    check_the_sum(query, truth(tmp_path), lost_max=0)
+    assert query("SELECT * FROM usage_workerlease") == []
+    assert not list((tmp_path / "spool").glob("*"))
+
+
+async def test_an_outage_under_load_loses_no_record(
+    start: Callable[[], Awaitable[Process]], gate: Gate, query: Query, tmp_path: Path
+) -> None:
+    a_budget(query, limit=10**9)
+    process = await start()
+    for _ in range(2):
+        await asyncio.sleep(0.4)
+        await gate.shut()
+        await asyncio.sleep(0.6)
+        await gate.open()
+    await asyncio.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    assert await process.wait() == 0
+
+    check_the_sum(query, truth(tmp_path), lost_max=0)
+
+
+async def test_a_worker_killed_during_an_outage_leaves_its_spool(
+    start: Callable[[], Awaitable[Process]], gate: Gate, dsn: str, query: Query, tmp_path: Path
+) -> None:
+    a_budget(query, limit=10**9)
+    process = await start()
+    await asyncio.sleep(0.7)
+    await gate.shut()
+    await asyncio.sleep(0.5)
+    process.kill()
+    await process.wait()
+    assert list((tmp_path / "spool").glob("*.spool"))
+
+    await clean_up(dsn, tmp_path)
+
+    check_the_sum(query, truth(tmp_path), lost_max=STREAMS // 5)
