@@ -56,12 +56,15 @@ class Explained:
     closest: list[tuple[str, float]]
     #: (why, how many, some of them)
     passed_over: list[tuple[str, int, str]]
+    #: Asked before for the same request.
+    tried: list[str]
     pool: int
 
 
 def explain(decision: Mapping[str, Any]) -> Explained:
     """Put a decision into words; credentials that are gone are called by their number."""
     closest = list(decision.get("closest", []))
+    tried = list(decision.get("tried", []))
     passed_over: dict[str, Any] = dict(decision.get("passed_over", {}))
     ids = [
         decision["chosen"],
@@ -82,6 +85,7 @@ def explain(decision: Mapping[str, Any]) -> Explained:
             (OBSTACLES.get(why) or why, int(found["count"]), ", ".join(map(named, found["ids"])))
             for why, found in passed_over.items()
         ],
+        tried=[named(credential_id) for credential_id in tried],
         pool=decision.get("pool", 1),
     )
 

@@ -23,6 +23,7 @@ from keys.pool.failover import Reason, Refusal, failover
 from keys.pool.health import READY, Health
 from keys.pool.trial import Trial
 from keys.pool.verdicts import SHAREABLE, Cause, State, judge
+from keys.waiting import WaitingRoom
 
 __all__ = ["Attempt", "Claim", "Dispatcher", "Kind", "Outcome", "Reason", "Refusal"]
 
@@ -97,6 +98,8 @@ class Dispatcher:
         self._conclusions = Conclusions(self._mirror, now=self._now, jitter=self._random.random)
         self._sessions: OrderedDict[tuple[str, int, str], tuple[int, float]] = OrderedDict()
         self._budget = RetryBudget()
+        #: For requests that may wait when everything rests.
+        self.waiting_room = WaitingRoom(jitter=self._random.random)
         self._ticker: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

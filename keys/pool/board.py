@@ -195,6 +195,8 @@ class Board:
                 break
             scores[place] = inf
         decision = self._decision(model, scores, place, why, now)
+        if exclude:
+            decision["tried"] = sorted(exclude)
         return Choice(credential=entry, is_probe=self._is_probe(entry, model, now), decision=decision)
 
     def only_one(self, *, now: float, tokens: int = 0) -> Choice | None:

@@ -2,7 +2,7 @@ import json
 
 from keys.decisions import OBSTACLES, REASONS, TERMS, explain, render_decision
 from keys.models import Credential, Upstream
-from tests.keys.pools import credential, credentials, pool
+from tests.keys.pools import answer, credential, credentials, pool, route
 
 
 def test_a_decision_is_told_in_words(upstream: Upstream) -> None:
@@ -29,6 +29,19 @@ def test_the_page_shows_it_and_escapes(upstream: Upstream) -> None:
     assert "&lt;img onerror&gt;" in shown
     assert "nothing: it was idle" in shown
     assert render_decision(None).strip() == "No decision is kept for this record."
+
+
+def test_a_second_attempt_names_who_was_asked_before(upstream: Upstream) -> None:
+    acme = pool(*credentials(3))
+    attempts = acme.dispatcher.attempts(route())
+    first = next(attempts)
+    acme.dispatcher.claim(first).release(answer(500))
+
+    second = attempts.send(answer(500))
+
+    assert explain(second.decision).tried == [f"credential {first.credential.id}, since deleted"]
+    assert "Asked before it" in render_decision(second.decision)
+    attempts.close()
 
 
 def test_a_decision_about_three_hundred_is_small() -> None:
