@@ -186,7 +186,7 @@ UNFOLD = {
     "SITE_TITLE": "Bridge",
     "SITE_HEADER": "Bridge",
     "SITE_SYMBOL": "hub",
-    "DASHBOARD_CALLBACK": "bridgeproject.dashboard.show",
+    "DASHBOARD_CALLBACK": "usage.pages.dashboard.show",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
 }

@@ -9,7 +9,9 @@ from usage.consumers import LiveConsumer
 from usage.live import LiveFeed
 
 urlpatterns = [
+    path("admin/usage/", include("usage.pages.urls")),
     path("admin/", admin.site.urls),
+    path("usage/", include("usage.urls")),
     path("", include("members.urls")),
     path("", api.urls),
 ]

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db.models import Model, QuerySet
 
+from keys.roles import teams_of
+
 #: Opens the pages for staff.
 VIEW = "usage.view_usagerecord"
 #: Takes the limit to the own teams away.
 VIEW_ALL = "usage.view_all_usage"
+#: Opens the history of the pool, which names the credentials that all teams share.
+VIEW_POOL = "keys.view_credential"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,7 @@ def scope_of(user: AbstractBaseUser | AnonymousUser) -> Scope:
         return Scope()
     if user.has_perm(VIEW_ALL):
         return Scope(is_everything=True)
-    teams = sorted(user.groups.values_list("pk", flat=True)) if user.has_perm(VIEW) else []
+    teams = sorted(teams_of(user)) if user.has_perm(VIEW) else []
     return Scope(team_ids=tuple(teams)) if teams else Scope(user_id=user.pk)
 
 
@@ -60,3 +64,8 @@ def within[Row: Model](scope: Scope, queryset: QuerySet[Row]) -> QuerySet[Row]:
 def may_open_pages(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Tell whether the pages of usage in the admin are for `user`."""
     return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm(VIEW)
+
+
+def may_see_pool(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Tell whether `user` may see what happened to the credentials."""
+    return isinstance(user, User) and user.has_perm(VIEW_POOL)

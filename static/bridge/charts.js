@@ -11,12 +11,20 @@
   function written(value, unit) {
     if (value === null || value === undefined) return "–";
     if (unit === "ms") return value >= 1000 ? `${(value / 1000).toFixed(2)} s` : `${Math.round(value)} ms`;
+    if (unit === "usd") return `$${(value / 1e9).toFixed(4)}`;
     return value.toLocaleString("en");
   }
 
   function short(value, unit) {
     if (unit === "ms") return value >= 1000 ? `${value / 1000} s` : `${value} ms`;
+    if (unit === "usd") return `$${value / 1e9}`;
     return new Intl.NumberFormat("en", { notation: "compact" }).format(value);
+  }
+
+  /* UTC, as everything here: the time of day, or the day. */
+  function moment(seconds, step) {
+    const text = new Date(seconds * 1000).toISOString();
+    return step < 86400 ? text.slice(11, 16) : text.slice(5, 10);
   }
 
   /* Each series on top of those before it; uPlot draws the tallest first. */
@@ -49,14 +57,18 @@
       width: Math.max(240, element.clientWidth),
       height: HEIGHT,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-      scales: { x: { range: (_, low, high) => [low, high + (isBars ? 3600 : 0)] }, y: { range: (_, __, high) => [0, (high || 1) * 1.05] } },
-      axes: [axis, { ...axis, size: 60, values: (_, splits) => splits.map((value) => short(value, data.unit)) }],
-      series: [{ label: "from (UTC)", value: "{HH}:{mm}" }, ...series],
+      scales: { x: { range: () => [data.moments[0], data.moments.at(-1) + (isBars || data.moments.length < 2 ? data.step : 0)] }, y: { range: (_, __, high) => [0, (high || 1) * 1.05] } },
+      axes: [{ ...axis, space: 60, values: (_, splits) => splits.map((seconds) => moment(seconds, data.step)) }, { ...axis, size: 60, values: (_, splits) => splits.map((value) => short(value, data.unit)) }],
+      series: [{ label: "from (UTC)", value: data.step < 86400 ? "{YYYY}-{MM}-{DD} {HH}:{mm}" : "{YYYY}-{MM}-{DD}" }, ...series],
       legend: { live: true },
       cursor: { drag: { x: false, y: false } },
     };
     element.replaceChildren();
-    return new uPlot(options, [data.moments, ...order.map((place) => values[place])], element);
+    const chart = new uPlot(options, [data.moments, ...order.map((place) => values[place])], element);
+    element.querySelectorAll(".u-legend .u-series").forEach((row, at) => {
+      row.style.order = at && isBars ? series.length - at + 1 : at;
+    });
+    return chart;
   }
 
   function start() {

@@ -39,8 +39,8 @@ $$;
 CREATE TRIGGER usage_note_insert AFTER INSERT ON {table} FOR EACH ROW WHEN (NEW.state <> 'ready')
     EXECUTE FUNCTION {function}();
 CREATE TRIGGER usage_note_update AFTER UPDATE ON {table} FOR EACH ROW
-    WHEN ((OLD.state, OLD.cause) IS DISTINCT FROM (NEW.state, NEW.cause)
-        OR (NEW.state <> 'ready' AND OLD.until IS DISTINCT FROM NEW.until))
+    WHEN (OLD.state <> NEW.state
+        OR (NEW.state <> 'ready' AND (OLD.cause <> NEW.cause OR OLD.until IS DISTINCT FROM NEW.until)))
     EXECUTE FUNCTION {function}();
 CREATE TRIGGER usage_note_delete AFTER DELETE ON {table} FOR EACH ROW WHEN (OLD.state <> 'ready')
     EXECUTE FUNCTION {function}();

@@ -1,0 +1,1 @@
+"""The pages about usage in the admin: the dashboard, reports, one request, an incident."""

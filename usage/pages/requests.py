@@ -1,0 +1,183 @@
+"""One request: its attempts, when they did what, what they used, and why they went as they did."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from keys.decisions import render_decision
+from usage.models import Price, UsageRecord
+from usage.pages.access import for_staff, shown
+from usage.pages.notes import in_words
+from usage.states import Source
+from usage.visibility import may_see_pool, visible_to
+
+ATTEMPTS_MAX = 50
+SOURCES = {
+    Source.UPSTREAM: "counted by the upstream",
+    Source.PARTIAL: "counted by the upstream up to the cut, the rest estimated",
+    Source.ESTIMATED: "estimated",
+    Source.UNKNOWN: "not counted",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A part of an attempt's time, and where it lies in the picture of the whole request."""
+
+    #: wait, answer or settle
+    kind: str
+    label: str
+    ms: int
+    left_percent: float
+    width_percent: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Tokens of one kind and what they cost."""
+
+    kind: str
+    tokens: int
+    #: In 1e-6 USD per million tokens; None without a price.
+    price: int | None
+
+    @property
+    def cost_nano(self) -> float | None:
+        return None if self.price is None else self.tokens * self.price / 1000
+
+    @property
+    def usd_per_million(self) -> float | None:
+        return None if self.price is None else self.price * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    record: UsageRecord
+    steps: list[Step]
+    counted: list[Counted]
+    price: Price | None
+    source: str
+    notes: list[tuple[str, str]]
+    #: None for who may not see credentials: it names others than the one that served.
+    decision: SafeString | None
+
+    @property
+    def last_byte_at(self) -> datetime | None:
+        ms = self.record.duration_ms
+        return None if ms is None else self.record.started_at + timedelta(milliseconds=ms)
+
+    @property
+    def first_content_at(self) -> datetime | None:
+        ms = self.record.ttft_ms
+        return None if ms is None else self.record.started_at + timedelta(milliseconds=ms)
+
+
+@for_staff
+def show(request: HttpRequest, request_id: str) -> HttpResponse:
+    mine = visible_to(request.user, UsageRecord.objects.filter(request_id=request_id.replace("\x00", "")))
+    records = list(mine.order_by("attempt", "id")[:ATTEMPTS_MAX])
+    if not records:
+        msg = "No such request, or it isn't yours to see."
+        raise Http404(msg)
+    attempts = told(records, timezone.now(), with_pool=may_see_pool(request.user))
+    last = records[-1]
+    return shown(
+        request,
+        "usage/request.html",
+        "Request",
+        request_id=request_id,
+        attempts=attempts,
+        first=records[0],
+        last=last,
+        tokens=sum(item.tokens for attempt in attempts for item in attempt.counted),
+        cost=_cost(records),
+    )
+
+
+def told(records: list[UsageRecord], now: datetime, *, with_pool: bool) -> list[Attempt]:
+    """Tell of each record all that the page shows; `records` are those of one request, in order."""
+    prices = Price.objects.in_bulk({record.price_version for record in records if record.price_version})
+    start = records[0].started_at
+    end = max(_end(record, now) for record in records)
+    whole_ms = max(1, _ms(end - start))
+    return [
+        Attempt(
+            record=record,
+            steps=list(_steps(record, start, whole_ms, now)),
+            counted=_counted(record, prices.get(record.price_version or 0)),
+            price=prices.get(record.price_version or 0),
+            source=SOURCES[Source(record.source)],
+            notes=[(note, in_words(note)) for note in record.notes],
+            decision=render_decision(record.decision) if with_pool else None,
+        )
+        for record in records
+    ]
+
+
+def _steps(record: UsageRecord, start: datetime, whole_ms: int, now: datetime) -> Iterable[Step]:
+    at = _ms(record.started_at - start)
+    lasted = record.duration_ms if record.duration_ms is not None else _ms(_end(record, now) - record.started_at)
+    first = record.ttft_ms if record.ttft_ms is not None else lasted
+    settle = _ms(record.settled_at - record.started_at) - lasted if record.settled_at else 0
+    label = "until the first content" if record.ttft_ms is not None else "without content"
+    parts = (
+        ("wait", label, first),
+        ("answer", "until the last byte", lasted - first),
+        ("settle", "until settled", settle),
+    )
+    for kind, text, ms in parts:
+        if ms > 0:
+            left, width = 100 * at / whole_ms, 100 * ms / whole_ms
+            yield Step(
+                kind=kind, label=text, ms=ms, left_percent=round(min(left, 99.5), 2), width_percent=round(width, 2)
+            )
+            at += ms
+
+
+def _end(record: UsageRecord, now: datetime) -> datetime:
+    lasted = record.started_at + timedelta(milliseconds=record.duration_ms or 0)
+    return max(lasted, record.settled_at or now)
+
+
+def _ms(span: timedelta) -> int:
+    return round(span / timedelta(milliseconds=1))
+
+
+def _counted(record: UsageRecord, price: Price | None) -> list[Counted]:
+    """Split the tokens by kind, with the prices that the ledger took."""
+    tokens = {
+        "input": record.input_tokens,
+        "cache read": record.cache_read_tokens,
+        "cache write": record.cache_write_tokens,
+        "output": record.output_tokens - record.thinking_tokens,
+        "thinking": record.thinking_tokens,
+    }
+    prices = _prices(price) if price else {}
+    return [Counted(kind=kind, tokens=count, price=prices.get(kind)) for kind, count in tokens.items()]
+
+
+def _prices(price: Price) -> dict[str, int]:
+    """Return the price of each kind; what has none of its own counts as input, or as output."""
+    own = {
+        "cache read": price.cache_read_price,
+        "cache write": price.cache_write_price,
+        "thinking": price.thinking_price,
+    }
+    like = {
+        "input": price.input_price,
+        "cache read": price.input_price,
+        "cache write": price.input_price,
+        "output": price.output_price,
+        "thinking": price.output_price,
+    }
+    return like | {kind: at for kind, at in own.items() if at is not None}
+
+
+def _cost(records: list[UsageRecord]) -> int | None:
+    """Add up what is known; None when nothing is."""
+    known = [record.cost_nano for record in records if record.cost_nano is not None]
+    return sum(known) if known else None

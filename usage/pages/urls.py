@@ -1,0 +1,12 @@
+"""The pages about usage; the project includes them as `admin/usage/`, before the admin itself."""
+
+from django.urls import path
+
+from usage.pages import incident, reports, requests
+
+app_name = "usage_pages"
+urlpatterns = [
+    path("reports/", reports.show, name="report"),
+    path("incident/", incident.show, name="incident"),
+    path("requests/<path:request_id>/", requests.show, name="request"),
+]
