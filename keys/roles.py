@@ -104,12 +104,16 @@ def permissions_of(roles: Iterable[Role]) -> frozenset[str]:
 
 def visible_tokens(user: Person) -> QuerySet[ClientToken]:
     """Return the client tokens that somebody may see: all, the team's for a lead, the own ones."""
+    return ClientToken.objects.filter(user__in=visible_people(user))
+
+
+def visible_people(user: Person) -> QuerySet[User]:
+    """Return whose things somebody may see: everybody's, the team's for a lead, the own ones."""
     if sees_all_teams(user):
-        return ClientToken.objects.all()
+        return User.objects.all()
     if Role.LEAD in roles_of(user):
-        members = User.objects.filter(groups__in=teams_of(user)).values("pk")
-        return ClientToken.objects.filter(user__in=members)
-    return ClientToken.objects.filter(user=user.pk)
+        return User.objects.filter(groups__in=teams_of(user))
+    return User.objects.filter(username=user.get_username())
 
 
 def forget_roles(user: Person) -> None:

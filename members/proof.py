@@ -20,10 +20,12 @@ FRESH_S = 10 * 60
 #: Admin tables that ask, by their names in URLs, and the permission to change each.
 GUARDED = {
     "keys_credential": "keys.change_credential",
+    "keys_upstream": "keys.change_upstream",
     "auth_user": "auth.change_user",
     "auth_group": "auth.change_group",
 }
-READING_PAGES = ("changelist", "history")
+#: Pages to read. A credential's own page is a form for its secret, so it isn't among them.
+READING_PAGES = {"changelist", "history", *(f"{table}_change" for table in GUARDED if table != "keys_credential")}
 
 
 def watch_logins() -> None:
@@ -59,13 +61,12 @@ class ProofMiddleware:
         match = request.resolver_match
         if match is None or match.app_name != "admin" or match.url_name is None:
             return None
-        table, _, page = match.url_name.rpartition("_")
-        # `auth_user_password_change` is a page of the table too.
-        guarded = next((name for name in GUARDED if match.url_name.startswith(f"{name}_")), table)
-        permission = GUARDED.get(guarded)
-        if permission is None or (page in READING_PAGES and request.method != "POST"):
+        name = match.url_name
+        table = next((table for table in GUARDED if name.startswith(f"{table}_")), None)
+        is_reading = name in READING_PAGES or name.rpartition("_")[2] in READING_PAGES
+        if table is None or (is_reading and request.method != "POST"):
             return None
-        if is_fresh(request) or not request.user.has_perm(permission):
+        if is_fresh(request) or not request.user.has_perm(GUARDED[table]):
             return None
         if request.method == "POST":
             messages.warning(request, "Nothing was changed: it has been a while since you typed your password.")

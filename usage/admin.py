@@ -3,12 +3,13 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
+from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
 from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter
 from usage.forms import KINDS, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
@@ -133,6 +134,17 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
         ("How much", {"fields": ("period", "unit", "amount", "spent_shown", "reserved_shown", "period_start")}),
         ("Warnings", {"fields": ("warn_percents", "warn_emails", "warn_webhook")}),
     )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Budget]:
+        budgets: QuerySet[Budget] = super().get_queryset(request)
+        if sees_all_teams(request.user):
+            return budgets
+        tokens = visible_tokens(request.user)
+        return budgets.filter(
+            Q(subject="team", subject_id__in=teams_of(request.user))
+            | Q(subject="token", subject_id__in=tokens.values("pk"))
+            | Q(subject="user", subject_id__in=visible_people(request.user).values("pk"))
+        )
 
     @admin.display(description="limit")
     def limit_shown(self, budget: Budget) -> str:

@@ -37,6 +37,14 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
         queryset: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
         return queryset
 
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Leave the password out for whoever may only look: Django would show its whole hash as a plain value."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return fieldsets
+        shown = [(title, [name for name in options["fields"] if name != "password"]) for title, options in fieldsets]
+        return [(title, {"fields": fields}) for title, fields in shown]
+
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
         # Nobody makes superusers but superusers.
         return [*self.readonly_fields, *([] if request.user.is_superuser else ["is_superuser"])]
