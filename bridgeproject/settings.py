@@ -189,4 +189,6 @@ UNFOLD = {
     "DASHBOARD_CALLBACK": "usage.pages.dashboard.show",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
+    "SHOW_BACK_BUTTON": True,
+    "SIDEBAR": {"show_search": True, "navigation": "bridgeproject.navigation.navigation"},
 }

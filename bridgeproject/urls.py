@@ -4,11 +4,13 @@ from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 
+from bridgeproject.playground import play
 from translator.api import api
 from usage.consumers import LiveConsumer
 from usage.live import LiveFeed
 
 urlpatterns = [
+    path("admin/playground/", play, name="playground"),
     path("admin/usage/", include("usage.pages.urls")),
     path("admin/", admin.site.urls),
     path("usage/", include("usage.urls")),
