@@ -222,6 +222,10 @@ class Run:
             if self._loop.time() >= give_up:
                 raise UpstreamTimedOut(clock, after_s) from None
             return b""
+        except UpstreamBroke:
+            if exchange.is_finishing:  # the answer is complete; what broke off was its terminator
+                return exchange.finish()
+            raise
         if not chunk:
             shown = exchange.finish()
             self.is_cut = exchange.error is not None
