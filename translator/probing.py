@@ -4,7 +4,6 @@ They go the same guarded way as every other call, on a loop of their own, since 
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ import orjson
 
 from keys.entries import CredentialEntry, UpstreamEntry
 from keys.outside import Listed, Tested, Unanswered
+from translator.core.masking import mask
 from translator.upstream import MAX_ERROR_BYTES, Answer, Clocks, UpstreamClient, UpstreamFault
 
 CLOCKS = Clocks(connect_s=5, first_byte_s=20, gap_s=10, total_s=30)
@@ -46,7 +46,7 @@ class Prober:
         """
         status, body = asyncio.run(self._get_models(upstream, credential))
         if status != 200:
-            msg = f"status {status}: {masked(_words(body), credential)}"
+            msg = f"status {status}: {_told(body, credential)}"
             raise Unanswered(msg)
         return _listed(body)
 
@@ -65,13 +65,13 @@ class Prober:
                 until=until,
             )
             status, body = answer.status, await _read(answer, until, MAX_ERROR_BYTES)
-            words = "" if status == 200 else _words(body)
+            words = "" if status == 200 else _told(body, credential)
         except (UpstreamFault, TimeoutError) as exc:
             words = _fault(exc)
         finally:
             await client.aclose()
         took_ms = round((time.monotonic() - began) * 1000)
-        return Tested(is_ok=status == 200, status=status, duration_ms=took_ms, words=masked(words, credential))
+        return Tested(is_ok=status == 200, status=status, duration_ms=took_ms, words=words)
 
     async def _get_models(self, upstream: UpstreamEntry, credential: CredentialEntry) -> tuple[int, bytes]:
         client = UpstreamClient(allowed=self._allowed)
@@ -92,15 +92,6 @@ async def _read(answer: Answer, until: float, limit: int) -> bytes:
         return await answer.read_all(until=until, limit=limit)
     finally:
         await answer.aclose()
-
-
-def masked(words: str, credential: CredentialEntry) -> str:
-    """Return an upstream's words for a page: no secret, no control characters, not too long."""
-    plain = words.replace(credential.secret(), "[secret]")
-    # Upstreams that quote a key shorten it in the middle: sk-ab*****wxyz.
-    plain = re.sub(r"\S*\*{3,}\S*", "[secret]", plain)
-    printable = "".join(char if char.isprintable() else " " for char in plain)
-    return re.sub(r" {2,}", " ", printable).strip()[:WORDS_CHARS_MAX]
 
 
 def _small_request(dialect: str, model: str) -> tuple[str, dict[str, object]]:
@@ -127,6 +118,11 @@ def _fault(fault: Exception) -> str:
         "UpstreamTimedOut": "no answer in time",
         "TimeoutError": "no answer in time",
     }.get(type(fault).__name__, "the connection broke")
+
+
+def _told(body: bytes, credential: CredentialEntry) -> str:
+    """Return what an error body says, fit for a page: no secret, no markup, not too long."""
+    return mask(_words(body), [credential.secret()])[:WORDS_CHARS_MAX]
 
 
 def _words(body: bytes) -> str:
