@@ -15,7 +15,6 @@ from keys.entries import TokenEntry
 from usage.budgets import BudgetBook, Estimate, Place
 from usage.cleaning import clean_text
 from usage.errors import LedgerError, LedgerUnavailable, OverBudget, RateLimited
-from usage.idempotency import Idempotency
 from usage.keeper import Keeper
 from usage.limits import Minutes, Pass, RateLimits
 from usage.records import OpenRecord, RecordWriter, Settlement, new_record_id
@@ -69,13 +68,16 @@ class Ledger:
         self._book = BudgetBook()
         self._keeper = Keeper(dsn, self._writer, self._book)
         self._limits = RateLimits(_minutes_at(redis_url))
-        #: For requests with an `Idempotency-Key`.
-        self.idempotency = Idempotency(dsn, unique)
 
     @property
     def is_ready(self) -> bool:
         """Whether new requests can be accounted for."""
         return self._writer.is_ready and self._book.is_read
+
+    @property
+    def worker_id(self) -> str:
+        """The name under which this worker's records stand and its lease is kept."""
+        return self._writer.worker_id
 
     @property
     def backlog(self) -> int:
@@ -90,7 +92,6 @@ class Ledger:
     async def close(self) -> None:
         """Write everything that is queued, to Postgres or to the spool."""
         await self._writer.close()
-        await self.idempotency.close()
         await self._keeper.close()
 
     async def admit(
