@@ -10,7 +10,6 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.template.loader import render_to_string
 from django.utils.decorators import method_decorator
 from django.utils.timesince import timesince, timeuntil
 from django.views.decorators.debug import sensitive_post_parameters
@@ -18,27 +17,16 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
-from keys.admin.pages import object_page
+from keys.admin.pages import COLOURS, object_page, render_states
 from keys.credentials import RefusedSecret, clean_secret, set_secret
-from keys.models import Credential, State
+from keys.models import Credential
 from keys.outside import outside
 from keys.ring import key_ring
 from keys.rows import credential_of, upstream_of
-from keys.standing import CAUSES, Standing, Use, standing, state_now, uses
+from keys.standing import Standing, Use, standing, uses
 
 #: A member of staff may test so often in a minute, in one process.
 TESTS_A_MINUTE = 10
-
-COLOURS = {
-    "ready": "success",
-    "cooling": "warning",
-    "on trial": "warning",
-    "draining": "info",
-    "ejected": "danger",
-    "quarantined": "danger",
-    "undecryptable": "danger",
-    "no secret": "danger",
-}
 
 EDITABLE = ["label", "enabled", "draining", "priority", "weight", "rpm", "tpm", "concurrency"]
 
@@ -182,11 +170,7 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
 
     @admin.display(description="states")
     def states(self, credential: Credential) -> str:
-        rows = [
-            {"row": row, "state": state_now(row), "cause": CAUSES.get(row.cause, "")}
-            for row in credential.states.order_by("model_name")
-        ]
-        return render_to_string("keys/_states.html", {"rows": rows, "ready": State.READY})
+        return render_states(credential.states.all())
 
     @admin.action(description="Enable", permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Credential]) -> None:

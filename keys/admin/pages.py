@@ -1,11 +1,36 @@
 """What the app's own admin pages share."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Model
 from django.http import HttpRequest
+from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
+
+from keys.models import State, StateFields
+from keys.standing import CAUSES, state_now
+
+COLOURS = {
+    "ready": "success",
+    "cooling": "warning",
+    "on trial": "warning",
+    "draining": "info",
+    "ejected": "danger",
+    "quarantined": "danger",
+    "undecryptable": "danger",
+    "no secret": "danger",
+}
+
+
+def render_states(rows: Iterable[StateFields]) -> str:
+    """Render what the pool learned of something, as a table."""
+    items = [
+        {"row": row, "state": state_now(row), "cause": CAUSES.get(row.cause, "")}
+        for row in sorted(rows, key=lambda row: row.model_name)
+    ]
+    return render_to_string("keys/_states.html", {"rows": items, "ready": State.READY})
 
 
 def object_page(

@@ -10,16 +10,17 @@ from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from unfold.admin import ModelAdmin
-from unfold.decorators import action
+from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from keys.admin.carrying import CarryingAdmin
-from keys.admin.pages import object_page
+from keys.admin.pages import COLOURS, object_page, render_states
 from keys.credentials import Added, add_secrets
 from keys.egress import check_base_url
 from keys.model_sync import Synced, sync_models
-from keys.models import Upstream, UpstreamModel
+from keys.models import State, Upstream, UpstreamModel
 from keys.outside import Unanswered
+from keys.standing import state_now
 
 
 class PasteForm(forms.Form):
@@ -38,13 +39,14 @@ class PasteForm(forms.Form):
 
 @admin.register(Upstream)
 class UpstreamAdmin(CarryingAdmin):
-    list_display = ["name", "dialect", "base_url", "usable_credentials", "enabled"]
+    list_display = ["name", "dialect", "base_url", "usable_credentials", "state", "enabled"]
     list_filter = ["dialect", "enabled"]
     search_fields = ["name", "base_url"]
-    readonly_fields = ["created_at"]
+    readonly_fields = ["states"]
     actions_detail = ["paste", "sync"]
     fieldsets = [
         (None, {"fields": ["name", "dialect", "base_url", "enabled"]}),
+        ("State", {"fields": ["states"]}),
         ("Quirks", {"fields": ["profile", "profile_overrides"]}),
         (
             "Patience",
@@ -55,11 +57,20 @@ class UpstreamAdmin(CarryingAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         usable = Count("credentials", filter=Q(credentials__enabled=True) & ~Q(credentials__sealed_secret=""))
         queryset: QuerySet[Any] = super().get_queryset(request).annotate(usable=usable)
-        return queryset
+        return queryset.prefetch_related("states")
 
     @admin.display(description="credentials with a secret", ordering="usable")
     def usable_credentials(self, upstream: Any) -> int:
         return int(upstream.usable)
+
+    @display(description="state", label=COLOURS)  # type: ignore[untyped-decorator]
+    def state(self, upstream: Upstream) -> str:
+        whole = next((row for row in upstream.states.all() if not row.model_name), None)
+        return state_now(whole) if whole else State.READY.value
+
+    @admin.display(description="states")
+    def states(self, upstream: Upstream) -> str:
+        return render_states(upstream.states.all())
 
     def save_model(self, request: HttpRequest, obj: Upstream, form: Any, change: bool) -> None:
         obj.base_url = check_base_url(obj.base_url, settings.ALLOW_PRIVATE_UPSTREAMS)

@@ -154,6 +154,17 @@ def test_the_list_shows_the_load_of_all_live_workers_against_the_limits(
         assert "3 of 10 open, 6 of 60 requests/min, 700 tokens/min" in shown
 
 
+def test_an_upstream_that_rests_is_shown_so(client_of, alice: User, upstream: Upstream) -> None:
+    upstream.states.create(state="cooling", cause="throttled", until="2999-01-01T00:00:00Z")
+    upstream.states.create(state="cooling", cause="overloaded", until="2999-01-01T00:00:00Z", model_name="big")
+    browser = client_of(alice)
+
+    assert "cooling" in browser.get(reverse("admin:keys_upstream_changelist")).content.decode()
+    page = browser.get(reverse("admin:keys_upstream_change", args=[upstream.pk])).content.decode()
+    assert "rate limit of the whole account" in page
+    assert "the model is overloaded" in page
+
+
 def test_the_list_takes_the_same_queries_for_many_rows(
     client_of, alice: User, upstream: Upstream, django_assert_max_num_queries
 ) -> None:
