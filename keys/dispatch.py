@@ -16,11 +16,12 @@ from keys.conclusions import Conclusions
 from keys.directory import Directory
 from keys.entries import CredentialEntry, ModelEntry, RouteEntry, Target, UpstreamEntry
 from keys.mirror import Mirror
-from keys.pool.board import Choice, Record, Saturated
+from keys.pool.board import Choice, Saturated
 from keys.pool.budget import RetryBudget
 from keys.pool.facts import Kind, Outcome
 from keys.pool.failover import Reason, Refusal, failover
 from keys.pool.health import READY, Health
+from keys.pool.score import Record
 from keys.pool.trial import Trial
 from keys.pool.verdicts import SHAREABLE, Cause, State, judge
 from keys.waiting import WaitingRoom

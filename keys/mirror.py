@@ -8,8 +8,8 @@ from collections.abc import Callable
 from keys.directory import Directory
 from keys.entries import CredentialEntry
 from keys.pool.board import Board
-from keys.pool.board import Shared as Known
 from keys.pool.health import READY, Health
+from keys.pool.score import Shared as Known
 from keys.store import Figures, Shared, StateKey, StateStore, Subject
 
 #: Local news younger than this is not overruled by what was read from Postgres.

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from keys.dispatch import Kind, Outcome
-from keys.pool.board import Board, Choice, Saturated, Shared
+from keys.pool.board import Board, Choice, Saturated
 from keys.pool.budget import RetryBudget
 from keys.pool.failover import ATTEMPTS_MAX
 from keys.pool.health import Health, after_exhaustion, after_failure, after_success, own_rest_s
 from keys.pool.load import Crew, Load
+from keys.pool.score import Shared
 from keys.pool.verdicts import RULES, Cause, State, Verdict
 from tests.keys.pools import NOW, OK, answer, credential, credentials, pool, route, target
 
