@@ -15,6 +15,7 @@ from ninja import NinjaAPI
 from keys.entries import TokenEntry
 from keys.tokens import PREFIX
 from translator import models_page, refusals
+from translator.calls import Call
 from translator.chat_call import ChatCall
 from translator.core.anthropic.errors import render_error
 from translator.core.anthropic.request import parse_request
@@ -26,6 +27,7 @@ from translator.messages_call import MessagesCall
 from translator.metrics import REFUSED_STRANGERS
 from translator.metrics import render as render_metrics
 from translator.offload import off_loop
+from translator.once import answer_once
 from translator.relay import Answered, CallFailed, Gateway
 from translator.run import Caller, Whole
 from translator.stream import Stream
@@ -96,7 +98,7 @@ async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpRes
     )
     if parsed.max_tokens == 0:
         return HttpResponse(call.empty_answer(), content_type="application/json")
-    return show(await request.gateway.answer(call, caller_of(request, call.session_id)))
+    return show(await answer(request, call))
 
 
 @api.post("/v1/messages/count_tokens")
@@ -114,7 +116,7 @@ async def create_chat_completion(request: ApiRequest) -> HttpResponse | Streamin
     size = len(request.body)
     parsed = await off_loop(size, parse_chat_request, request.body)
     call = ChatCall(parsed, size=size, session_id=session_of(request))
-    return show(await request.gateway.answer(call, caller_of(request, call.session_id)))
+    return show(await answer(request, call))
 
 
 @api.get("/v1/models")
@@ -156,6 +158,13 @@ def may_see_metrics(request: ApiRequest) -> bool:
     if wanted:
         return compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {wanted}".encode())
     return request.META.get("REMOTE_ADDR") in LOOPBACK
+
+
+async def answer(request: ApiRequest, call: Call) -> Answered:
+    caller = caller_of(request, call.session_id)
+    if key := request.headers.get("idempotency-key"):
+        return await answer_once(request.gateway, call, caller, key=key, body=request.body)
+    return await request.gateway.answer(call, caller)
 
 
 def show(answered: Answered) -> HttpResponse | StreamingHttpResponse:

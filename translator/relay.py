@@ -29,6 +29,7 @@ from translator.strangers import Strangers
 from translator.stream import Stream
 from translator.upstream import UpstreamClient
 from usage.calibrations import CalibrationStore
+from usage.idempotency import Idempotency
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
 
 #: A name that only a route for every name takes; one that passes names through gives it back.
@@ -82,6 +83,7 @@ class Gateway:
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
         self.ledger = Ledger(conninfo, spool_dir, worker, redis_url)
         self.upstream = UpstreamClient(allowed=allowed_upstreams)
+        self.idempotency = Idempotency(conninfo, self.ledger.worker_id)
         self.catalogue = Catalogue(self.upstream)
         self.strangers = Strangers()
         self.is_draining = False
@@ -109,6 +111,7 @@ class Gateway:
         for stream in list(self._streams):
             await stream.aclose()
         await self.dispatcher.close()
+        await self.idempotency.close()
         await self.ledger.close()
         await self._calibrations.close()
         await self.upstream.aclose()
@@ -250,7 +253,7 @@ class Gateway:
             STREAMS.dec()
             release()
 
-        stream.when_closed = closed
+        stream.when_closed.append(closed)
 
     async def _end_streams_of_revoked_tokens(self) -> None:
         while True:

@@ -25,8 +25,13 @@ class Stream:
         self._first = first
         self._stopped: tuple[ClientError, State] | None = None
         self._is_done = False
-        #: Called once, when the stream is over.
-        self.when_closed: Callable[[], None] = lambda: None
+        #: Called once each, when the stream is over.
+        self.when_closed: list[Callable[[], None]] = []
+
+    @property
+    def has_ended_well(self) -> bool:
+        """Whether the client was told a whole answer."""
+        return self._exchange.is_complete and self._exchange.error is None and not self._stopped
 
     def stop(self, error: ClientError) -> None:
         """End the stream with `error` at the next piece."""
@@ -80,5 +85,5 @@ class Stream:
         if self._exchange.is_complete and not self._stopped:
             await self._end()
         await self._run.leave()
-        when_closed, self.when_closed = self.when_closed, lambda: None
-        when_closed()
+        while self.when_closed:
+            self.when_closed.pop()()

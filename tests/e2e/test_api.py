@@ -1,6 +1,8 @@
 """What the endpoints promise beyond a conversation: who may call, how often, and what they say of themselves."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
 import time
@@ -217,24 +219,15 @@ def test_guessing_is_slowed_down_and_good_tokens_pass(
 
 
 def test_the_application_runs_on_daphne_too(one: RunningGateway) -> None:
-    command = [sys.executable, "-m", "daphne", "-p", "0", "-e", "tcp:port=0:interface=127.0.0.1", "-v", "1"]
-    with subprocess.Popen(
-        [*command, "bridgeproject.asgi:application"],
-        cwd=ROOT,
-        env=one_environment(one),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as daphne:
-        assert daphne.stderr is not None
-        port = next(line.rpartition(":")[2].strip() for line in daphne.stderr if "Listening on TCP address" in line)
-        there = RunningGateway(**{**one.__dict__, "base_url": f"http://127.0.0.1:{port}"})
-        seen = ask(there, "mock-n3-d0")
-        daphne.terminate()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "bridgeproject.asgi:application"]
+    there = RunningGateway(**{**one.__dict__, "base_url": f"http://127.0.0.1:{port}"})
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ | one.environment) as daphne:
+        try:
+            there.wait_ready()
+            seen = ask(there, "mock-n3-d0")
+        finally:
+            daphne.terminate()
 
     assert seen.ended_well
-
-
-def one_environment(gateway: RunningGateway) -> dict[str, str]:
-    import os
-
-    return os.environ | gateway.environment
