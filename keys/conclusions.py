@@ -54,6 +54,8 @@ class Conclusions:
         self._mirror.put(key, after_exhaustion(health, seconds, now=self._now(), jitter=self._jitter()))
 
     def _count_one(self, finding: Finding, kind: str) -> None:
+        if finding.verdict.cause is Cause.NO_ACCESS and not finding.is_proven:
+            return  # as far as we know nobody has such a model: clients may have made it up
         if self._is_the_models(finding):
             finding = against_model(finding)
         key = _key(finding)
@@ -74,7 +76,7 @@ class Conclusions:
         if finding.is_proven or finding.about is not About.CREDENTIAL_MODEL:
             return False
         health = self._mirror.health((Subject.UPSTREAM, finding.upstream_id, finding.model))
-        return health is not None and health.failures > 0 and finding.verdict.cause is not Cause.NO_ACCESS
+        return health is not None and health.failures > 0
 
     def _is_known_kind(self, key: StateKey, finding: Finding, kind: str) -> bool:
         """Tell whether the same prompt counted already against the same thing; note it otherwise."""

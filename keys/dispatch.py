@@ -29,6 +29,8 @@ from keys.waiting import WaitingRoom
 __all__ = ["Attempt", "Claim", "Dispatcher", "Kind", "Outcome", "Reason", "Refusal"]
 
 REFRESH_S = 1.0
+#: Failures that say something about how well a credential serves a model.
+TELLING = SHAREABLE - {Cause.NO_ACCESS}
 SESSIONS_MAX = 10_000
 #: A prompt cache is cold after this; most upstreams keep it for five minutes.
 SESSION_S = 600.0
@@ -196,7 +198,7 @@ class Dispatcher:
         self._end_probes(attempt)
         verdict = judge(outcome, now=now)
         is_ok = verdict.cause is Cause.OK
-        if is_ok or verdict.cause in SHAREABLE:
+        if is_ok or verdict.cause in TELLING:
             record = self._mirror.known.records.setdefault((credential_id, model), Record())
             record.note(is_ok=is_ok, ttft_ms=outcome.ttft_ms if is_ok else None)
         if is_ok:

@@ -16,6 +16,10 @@ logger = logging.getLogger(__name__)
 PAUSE_INITIAL_S = 0.1
 PAUSE_MAX_S = 5.0
 CONNECT_TIMEOUT_S = 5
+#: Between two refreshes at least: many notices in a moment are answered by one.
+GAP_S = 0.05
+#: A server that went silent is given up after this.
+REFRESH_TIMEOUT_S = 15
 
 #: Called with `noticed`: True after a notice or on a fresh connection, False when it is only time to poll.
 Refresh = Callable[[psycopg.AsyncConnection[Any], bool], Awaitable[None]]
@@ -76,9 +80,10 @@ class Follower:
         await connection.execute(f"LISTEN {self._channel}".encode())
         noticed = True
         while True:
-            async with asyncio.timeout(15):  # a black-holed server must not hold us for ever
+            async with asyncio.timeout(REFRESH_TIMEOUT_S):
                 await self._refresh(connection, noticed)
             self.ready.set()
             noticed = False
+            await asyncio.sleep(GAP_S)
             async for _ in connection.notifies(timeout=self._poll_s, stop_after=1):
                 noticed = True

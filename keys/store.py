@@ -96,6 +96,8 @@ ON CONFLICT (id) DO UPDATE SET heartbeat_at = EXCLUDED.heartbeat_at, loads = EXC
 """
 READ_WORKERS = "SELECT id, loads FROM keys_worker WHERE id <> %s AND heartbeat_at > now() - interval '1 s' * %s"
 FORGET_WORKERS = "DELETE FROM keys_worker WHERE heartbeat_at < now() - interval '1 s' * %s"
+#: States of models that nothing happened to for long: a name that a client made up stays nowhere.
+FORGET_STATES = "DELETE FROM {table} WHERE model_name <> '' AND changed_at < now() - interval '7 days'"
 
 
 class StateStore:
@@ -172,7 +174,7 @@ class StateStore:
         while True:
             try:
                 async with await self._connect() as connection:
-                    await connection.execute(FORGET_WORKERS.encode(), [FORGET_S])
+                    await self._forget(connection)
                     while True:
                         await self._write_pending(connection)
                         await self._beat(connection)
@@ -181,6 +183,12 @@ class StateStore:
             except (psycopg.Error, OSError) as exc:
                 logger.warning("states are not written now: %s", type(exc).__name__)
                 await asyncio.sleep(HEARTBEAT_S)
+
+    async def _forget(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Delete what is of no use to anybody any more."""
+        await connection.execute(FORGET_WORKERS.encode(), [FORGET_S])
+        for subject in Subject:
+            await connection.execute(FORGET_STATES.format(table=subject.value[0]).encode())
 
     async def _write_pending(self, connection: psycopg.AsyncConnection[Any]) -> None:
         self._wanted.clear()

@@ -22,6 +22,8 @@ AFFINITY_WORTH = 3.0
 #: Credentials this close to the best are equals: a new session picks among them by its id, alike in every worker.
 EQUALS_WITHIN = 0.25
 RUNNERS_UP = 5
+#: Where a route takes every name through, clients make up models; more than these are not kept.
+MODELS_MAX = 256
 #: So many credentials that were passed over for one reason are named in a decision; the others are counted.
 NAMED_MAX = 20
 
@@ -167,7 +169,7 @@ class Board:
         if stay >= 0 and scores[stay] <= best + AFFINITY_WORTH:
             return stay, "stays"
         if not session:
-            return scores.index(best), "lowest"
+            return self._first(scores, best), "lowest"
         equals = [place for place, score in enumerate(scores) if score <= best + EQUALS_WITHIN]
         if len(equals) == 1:
             return equals[0], "moved" if stay >= 0 else "lowest"
@@ -176,7 +178,19 @@ class Board:
         chosen = max(equals, key=lambda place: ((self._lots[place] ^ salt) * 2_654_435_761) & 0xFFFF_FFFF)
         return chosen, "moved" if stay >= 0 else "by session"
 
+    def _first(self, scores: list[float], best: float) -> int:
+        """Return the first of the best; each worker begins elsewhere, so that they don't all take the same."""
+        crew = self._shared.crew
+        try:
+            return scores.index(best, len(scores) * crew.index // crew.size)
+        except ValueError:
+            return scores.index(best)
+
     def _new_extra(self, model: str, now: float) -> list[float]:
+        if len(self._extra) >= MODELS_MAX:
+            self._extra.clear()
+            self._model_reasons.clear()
+            self._passed.clear()
         self._extra[model] = [0.0] * len(self.credentials)
         self._model_reasons[model] = [""] * len(self.credentials)
         for place in range(len(self.credentials)):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from keys.dispatch import Kind, Outcome
-from keys.pool.board import Board, Choice, Saturated
+from keys.pool.board import MODELS_MAX, Board, Choice, Saturated
 from keys.pool.budget import RetryBudget
 from keys.pool.failover import ATTEMPTS_MAX
 from keys.pool.health import Health, after_exhaustion, after_failure, after_success, own_rest_s
@@ -237,3 +237,37 @@ def test_without_retries_left_the_last_word_is_the_upstreams() -> None:
 
     assert acme.request() == answer(500)
     assert acme.calls == [1]
+
+
+def test_models_that_clients_make_up_leave_nothing_behind() -> None:
+    acme = pool(credential(1))
+    acme.answers[1] = answer(404, "model_not_found")
+    for number in range(2 * MODELS_MAX):
+        acme.request(route(target(model=f"made-up-{number}")))
+
+    known = acme.dispatcher._mirror.known
+    assert not known.healths
+    assert not known.records
+    assert len(acme.dispatcher._mirror.board(1, NOW)._extra) <= MODELS_MAX
+
+
+def test_each_worker_begins_elsewhere_among_equals() -> None:
+    chosen = []
+    for index in range(3):
+        choice = board_of(Shared(crew=Crew(3, index)), count=6).choose("m", now=NOW)
+        assert isinstance(choice, Choice)
+        chosen.append(choice.credential.id)
+
+    assert chosen == [1, 3, 5]
+
+
+def test_who_begins_late_in_the_list_takes_an_earlier_one_that_is_better() -> None:
+    shared = Shared(crew=Crew(3, 2))
+    board = board_of(shared, count=3)
+    shared.load(3).claim(0, now=NOW)
+    board.update(3, now=NOW)
+
+    choice = board.choose("m", now=NOW)
+
+    assert isinstance(choice, Choice)
+    assert choice.credential.id == 1

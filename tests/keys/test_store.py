@@ -44,9 +44,9 @@ class Workers:
         assert route is not None
         return route
 
-    def hold(self, worker: Dispatcher) -> Claim | None:
+    def hold(self, worker: Dispatcher, session_id: str = "") -> Claim | None:
         """Begin a request and leave it open; None when it is refused."""
-        attempts = worker.attempts(self.route())
+        attempts = worker.attempts(self.route(), session_id=session_id)
         attempt: Attempt | None = next(attempts, None)
         claim = worker.claim(attempt) if attempt else None
         attempts.close()
@@ -151,7 +151,7 @@ async def test_a_state_that_an_admin_deletes_is_forgotten_by_all(workers: Worker
 
 
 async def test_the_longer_of_two_rests_stays(workers: Workers) -> None:
-    one, two = workers.hold(workers.one), workers.hold(workers.two)
+    one, two = workers.hold(workers.one, "s"), workers.hold(workers.two, "s")
     assert one is not None
     assert two is not None
     assert one.attempt.credential.id == two.attempt.credential.id
@@ -164,6 +164,15 @@ async def test_the_longer_of_two_rests_stays(workers: Workers) -> None:
         until = worker.health(one.attempt.credential.id).until
         assert until is not None
         assert until - workers.directories[0].now() > 500
+
+
+async def test_idle_workers_begin_with_different_credentials(workers: Workers) -> None:
+    await asyncio.sleep(2)  # each has heard of the other
+    one, two = workers.hold(workers.one), workers.hold(workers.two)
+
+    assert one is not None
+    assert two is not None
+    assert one.attempt.credential.id != two.attempt.credential.id
 
 
 async def test_claims_of_one_worker_count_in_the_other(workers: Workers) -> None:
