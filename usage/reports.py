@@ -78,7 +78,7 @@ def report(question: Question) -> list[dict[str, Any]]:
     """Answer with a row per group: sums, shares and percentiles; the largest groups first, times in order."""
     span = "hour" if "hour" in question.groups or not _is_whole_days(question) else "day"
     columns = [_group(group, span) for group in question.groups]
-    where, places = _kept(question)
+    where, places = kept(question)
     sums = [f"sum({name})::bigint" for name in SUMS]
     errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
     elements = [f"sum({name}[{n}])::bigint" for name in HISTOGRAMS for n in range(1, BUCKETS + 1)]
@@ -109,7 +109,7 @@ def records(
 ) -> tuple[list[dict[str, Any]], UUID | None]:
     """Return a page of records, newest first, and where the next one goes on; None at the end."""
     limit = min(limit, PAGE_MAX)
-    where, places = _kept(question)
+    where, places = kept(question)
     low, high = first_id_at(question.start - CLOCK_SLACK), after or first_id_at(question.end + CLOCK_SLACK)
     statement = f"""
         SELECT {", ".join(RECORD_COLUMNS)} FROM usage_usagerecord
@@ -132,7 +132,7 @@ RECORD_COLUMNS = (
 
 def attempts_in(question: Question) -> int:
     """Return about how many records `records` would give, from the sums."""
-    where, places = _kept(question)
+    where, places = kept(question)
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT coalesce(sum(attempts), 0)::bigint FROM usage_usageday WHERE day >= %s AND day < %s {where}",
@@ -161,7 +161,8 @@ def _group(group: str, span: str) -> tuple[str, str]:
     return DIMENSIONS[group]
 
 
-def _kept(question: Question) -> tuple[str, list[str | int]]:
+def kept(question: Question) -> tuple[str, list[str | int]]:
+    """Return what narrows a statement to the question's scope and filters, and what goes into its places."""
     clauses = "".join(f" AND {DIMENSIONS[name][0]} = %s" for name in question.keep)
     places = [_value(name, value) for name, value in question.keep.items()]
     return f" AND {question.scope.condition()}{clauses}", places

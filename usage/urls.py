@@ -7,5 +7,6 @@ from usage import views
 app_name = "usage"
 urlpatterns = [
     path("api/report", views.report_view, name="report"),
+    path("api/sessions", views.sessions_view, name="sessions"),
     path("api/records", views.records_view, name="records"),
 ]

@@ -20,6 +20,7 @@ from keys.tokens import digest, is_well_formed
 from usage.exports import as_csv, records_csv, records_json
 from usage.periods import day_start, parse_day
 from usage.reports import DIMENSIONS, PAGE_MAX, Question, attempts_in, records, report
+from usage.session_reports import DAYS_MAX, sessions
 from usage.visibility import Scope, scope_of
 
 READ_SCOPE = "usage:read"
@@ -46,6 +47,18 @@ async def report_view(request: HttpRequest) -> HttpResponseBase:
         columns = list(rows[0]) if rows else list(question.groups)
         return _download(HttpResponse(as_csv(columns, rows), content_type="text/csv; charset=utf-8"), "usage.csv")
     return _json({"from": question.start, "to": question.end, "by": question.groups, "rows": rows})
+
+
+@require_safe
+async def sessions_view(request: HttpRequest) -> HttpResponseBase:
+    try:
+        question = asked(request.GET, await scope_of_asker(request), groups=(), days=DAYS_MAX)
+        rows = await sync_to_async(sessions)(question)
+    except Refused as refusal:
+        return _refusal(refusal)
+    except ValueError as exc:
+        return _refusal(Refused(HTTPStatus.BAD_REQUEST, str(exc)))
+    return _json({"from": question.start, "to": question.end, "sessions": rows})
 
 
 @require_safe
@@ -93,14 +106,16 @@ def _scope_of_token(plain: str) -> Scope:
     return scope_of(row.user)
 
 
-def asked(words: Mapping[str, str], scope: Scope, groups: tuple[str, ...] | None = None) -> Question:
+def asked(
+    words: Mapping[str, str], scope: Scope, groups: tuple[str, ...] | None = None, days: int = DAYS_DEFAULT
+) -> Question:
     """Read a question from a query string: `from` and `to` are days, both within.
 
     Raises:
         Refused: It makes no sense.
     """
     today = timezone.now().date()
-    first = parse_day(words.get("from") or str(today - timedelta(days=DAYS_DEFAULT - 1)))
+    first = parse_day(words.get("from") or str(today - timedelta(days=days - 1)))
     last = parse_day(words.get("to") or str(today))
     if first is None or last is None:
         raise Refused(HTTPStatus.BAD_REQUEST, "from and to are days: YYYY-MM-DD")

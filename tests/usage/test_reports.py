@@ -17,6 +17,7 @@ from usage.exports import as_csv, safe_cell
 from usage.periods import day_start
 from usage.records import RecordWriter
 from usage.reports import Question, records, report
+from usage.session_reports import sessions
 from usage.states import Source, State
 from usage.visibility import Scope
 
@@ -133,6 +134,26 @@ async def test_records_page_by_key_without_gap_or_repetition(spent: None) -> Non
     assert seen == sorted(seen, reverse=True)
 
 
+async def test_sessions_are_summed_up_per_token(writer: RecordWriter) -> None:
+    for token, session, tokens in ((1, "a", 10), (1, "a", 20), (2, "a", 50), (1, "b", 5), (1, "", 1000)):
+        record = a_record(token_id=token, session_id=session)
+        await writer.open(record)
+        writer.settle(an_end(record, input_tokens=tokens, cache_read_tokens=0, output_tokens=0, thinking_tokens=0))
+    await writer.open(a_record(session_id="running"))
+    await settled(writer)
+
+    rows = await aside(sessions, a_question())
+
+    assert [(row["session"], row["requests"], row["input_tokens"]) for row in rows] == [
+        ("a", 1, 50),
+        ("a", 2, 30),
+        ("b", 1, 5),
+    ]
+    assert await aside(sessions, a_question(scope=Scope(user_id=9))) == []
+    with pytest.raises(ValueError, match="7 days"):
+        sessions(a_question(start=datetime(2020, 1, 1, tzinfo=UTC)))
+
+
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x")'])
 def test_no_cell_is_a_formula(formula: str) -> None:
     text = as_csv(["a"], [{"a": formula}])
@@ -171,6 +192,10 @@ async def test_the_api_answers_by_what_the_asker_may_see(members: Callable[[], A
     assert await status(authorization="Bearer nonsense") == 401
     assert await status(authorization=f"Bearer {tokens['revoked']}") == 401
     assert await status(authorization=f"Bearer {tokens['plain']}") == 403
+    assert (await client.get("/usage/api/sessions")).status_code == 401
+    assert (await client.get("/usage/api/sessions", headers={"x-api-key": tokens["reads"]})).status_code == 200
+    long = await client.get("/usage/api/sessions?from=2020-01-01", headers={"x-api-key": tokens["reads"]})
+    assert long.status_code == 400
     own = await client.get("/usage/api/report?by=user", headers={"x-api-key": tokens["reads"]})
     assert [row["user"] for row in orjson.loads(own.content)["rows"]] == ["=bob()"]
 
