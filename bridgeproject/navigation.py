@@ -48,7 +48,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             "title": title,
             "separator": True,
             "items": [
-                {"title": label, "icon": icon, "link": reverse(name)}
+                {"title": label, "icon": icon, "link": reverse(name), "active": _is_open(request, reverse(name))}
                 for label, icon, name, permission in pages
                 if not permission or user.has_perm(permission)
             ],
@@ -56,3 +56,11 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         for title, pages in SECTIONS.items()
     ]
     return [section for section in sections if section["items"]]
+
+
+def _is_open(request: HttpRequest, link: str) -> bool:
+    """Tell whether a page, or one below it, is shown; everything lies below the first pages, so they only count
+    themselves."""
+    if link in (reverse("admin:index"), reverse("members:home")):
+        return request.path == link
+    return request.path.startswith(link)

@@ -186,9 +186,11 @@ UNFOLD = {
     "SITE_TITLE": "Bridge",
     "SITE_HEADER": "Bridge",
     "SITE_SYMBOL": "hub",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/bridge/icon.svg"}],
     "DASHBOARD_CALLBACK": "usage.pages.dashboard.show",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,
+    "STYLES": ["/static/bridge/admin.css"],
     "SIDEBAR": {"show_search": True, "navigation": "bridgeproject.navigation.navigation"},
 }

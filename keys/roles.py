@@ -48,6 +48,11 @@ class Role(StrEnum):
         return f"{ROLE_PREFIX}{self.value}"
 
 
+def teams() -> QuerySet[Group]:
+    """Return the groups that are teams, by name."""
+    return Group.objects.exclude(name__startswith=ROLE_PREFIX).order_by("name")
+
+
 def make_roles() -> None:
     """Make the groups of the roles where they are missing."""
     for role in Role:

@@ -17,6 +17,8 @@ from django_otp import login as otp_login
 from django_otp import match_token
 
 from members import second_factor
+from members.addresses import address_of
+from members.audit import acting
 from members.forms import CodeForm, ProofForm
 from members.proof import is_fresh, prove, prove_url
 
@@ -100,7 +102,8 @@ def _ask_code(request: HttpRequest) -> HttpResponse:
 
 
 def _enrol(request: HttpRequest) -> HttpResponse:
-    device = second_factor.begin_enrolment(request.user)
+    with acting(request.user.get_username(), address_of(request)):
+        device = second_factor.begin_enrolment(request.user)
     form = CodeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         if device.verify_token(form.cleaned_data["code"]):

@@ -135,6 +135,15 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
         ("Warnings", {"fields": ("warn_percents", "warn_emails", "warn_webhook")}),
     )
 
+    def get_fieldsets(self, request: HttpRequest, obj: Budget | None = None) -> Any:
+        if obj is not None:
+            return self.fieldsets
+        # What isn't stored yet has spent nothing.
+        return [
+            (title, {"fields": [name for name in options["fields"] if name not in self.readonly_fields]})
+            for title, options in self.fieldsets
+        ]
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Budget]:
         budgets: QuerySet[Budget] = super().get_queryset(request)
         if sees_all_teams(request.user):

@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from django import forms
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.contrib.postgres.forms import SimpleArrayField
 from django.core.exceptions import ValidationError
 from django.utils import timezone
@@ -18,6 +18,7 @@ from unfold.widgets import (
 
 from keys.egress import RefusedURL, check_base_url
 from keys.models import ClientToken, Upstream
+from keys.roles import teams
 from usage.models import Budget, Price
 
 NANO = 10**9
@@ -30,7 +31,7 @@ class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
     """A budget of exactly one client token, user or team."""
 
     user = forms.ModelChoiceField(User.objects.order_by("username"), required=False, widget=UnfoldAdminSelectWidget)
-    team = forms.ModelChoiceField(Group.objects.order_by("name"), required=False, widget=UnfoldAdminSelectWidget)
+    team = forms.ModelChoiceField(teams(), required=False, widget=UnfoldAdminSelectWidget)
     token = forms.ModelChoiceField(
         ClientToken.objects.select_related("user").order_by("user__username", "name"),
         required=False,

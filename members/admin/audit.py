@@ -10,8 +10,8 @@ from members.models import AuditEntry
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
-    list_display = ["at", "who", "address", "action", "kind", "name", "changed"]
-    list_display_links = ["at"]
+    list_display = ["time", "who", "address", "action", "kind", "name", "changed"]
+    list_display_links = ["time"]
     list_filter = [("at", RangeDateTimeFilter), "kind", "action"]
     list_filter_submit = True
     list_per_page = 50
@@ -21,6 +21,10 @@ class AuditEntryAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
     search_help_text = "Who, from where, or the name of what was changed"
     sortable_by = ()
     fields = ["at", "who", "address", "action", "kind", "subject_id", "before", "after", "changed"]
+
+    @admin.display(description="at (UTC)")
+    def time(self, entry: AuditEntry) -> str:
+        return f"{entry.at:%Y-%m-%d %H:%M:%S}"
 
     @admin.display(description="who")
     def who(self, entry: AuditEntry) -> str:

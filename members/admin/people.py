@@ -4,9 +4,13 @@ from django.contrib import admin, messages
 from django.contrib.admin import site
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.forms import ReadOnlyPasswordHashWidget
+from django.contrib.auth.hashers import is_password_usable
 from django.contrib.auth.models import Group, User
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.admin import ModelAdmin
@@ -16,6 +20,8 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from keys.roles import ROLE_PREFIX, Role, forget_roles, roles_of
 from members.second_factor import remove_second_factor
 
+STATE = '<p>{} <a class="text-primary-700 dark:text-primary-400 underline" href="{}">Set another</a></p>'
+
 site.unregister(User)
 site.unregister(Group)
 # Their pages would show the secret of a second factor; removing one is an action on the user.
@@ -23,14 +29,31 @@ site.unregister(TOTPDevice)
 site.unregister(StaticDevice)
 
 
+class PasswordState(ReadOnlyPasswordHashWidget):
+    """Whether there is a password, and where to set one; nothing of its hash."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        state = "There is one." if value and is_password_usable(value) else "There is none: the user can't log in."
+        return format_html(STATE, state, "../password/")
+
+
+class UserForm(UserChangeForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password"].widget = PasswordState()
+
+
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
-    form = UserChangeForm
+    form = UserForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ["username", "email", "teams", "roles", "is_active", "is_staff", "last_login"]
     list_filter = ["is_active", "is_staff", "groups"]
     readonly_fields = ["last_login", "date_joined"]
+    # Django's two boxes side by side are wider than a phone.
+    filter_horizontal = []
+    autocomplete_fields = ["groups"]
     actions = ["reset_second_factor"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
@@ -87,6 +110,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
     list_display = ["name", "kind", "people"]
+    filter_horizontal = []
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         queryset: QuerySet[Any] = super().get_queryset(request).annotate(people=Count("user"))

@@ -179,3 +179,13 @@ def test_logging_out_takes_a_form(client_of, bob: User) -> None:
     browser.post("/logout/")
 
     assert browser.get("/")["Location"].startswith("/login/")
+
+
+def test_the_admins_login_leads_into_the_admin(ada: User) -> None:
+    browser = Client()
+    form = browser.get(ADMIN_LOGIN).content.decode()
+    assert 'name="next" value="/admin/"' in form
+
+    answer = browser.post(ADMIN_LOGIN, {"username": "ada", "password": PASSWORD, "next": "/admin/"})
+
+    assert answer["Location"] == "/admin/"
