@@ -1,7 +1,10 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 
 from bridgeproject import server
 from bridgeproject.database import running_database
@@ -19,7 +22,20 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         listener = server.bind(options["host"], options["port"])
         with running_database(settings.DATA_DIR, external=bool(settings.DATABASE_URL)):
+            _bring_up_to_date()
             host, port = listener.getsockname()[:2]
             self.stdout.write(f"serving on http://{host}:{port}")
             self.stdout.flush()
             server.run(listener, workers=options["workers"])
+
+
+def _bring_up_to_date() -> None:
+    """Migrate the database that is ours alone; for one that others may be using, only say what to do."""
+    if not settings.DATABASE_URL:
+        call_command("migrate", verbosity=0, interactive=False)
+        return
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        msg = "the database's tables are older than this version: run `manage.py migrate` first"
+        raise CommandError(msg)
+    connection.close()
