@@ -5,7 +5,6 @@ It follows Postgres by NOTIFY and polling. When Postgres is away it goes on with
 
 import asyncio
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -87,28 +86,27 @@ class Directory:
     @property
     def undecryptable(self) -> int:
         """How many credentials our key ring doesn't open."""
-        return sum(entry.defect == "undecryptable" for entry in self._all_credentials())
+        return self._snapshot.undecryptable
 
     def secrets(self) -> frozenset[str]:
         """Return every opened secret, for the scrubber of logs."""
-        return frozenset(entry.opened for entry in self._all_credentials() if entry.opened)
-
-    def _all_credentials(self) -> Iterator[CredentialEntry]:
-        for group in self._snapshot.credentials.values():
-            yield from group
+        groups = self._snapshot.credentials.values()
+        return frozenset(entry.opened for group in groups for entry in group if entry.opened)
 
     async def _refresh(self, connection: psycopg.AsyncConnection[Any], noticed: bool) -> None:
         await self._read_clock(connection)
         is_stale = noticed or await read_fingerprint(connection) != self._snapshot.fingerprint
-        if is_stale or self._has_fresh_ring():
-            self._snapshot = await load_snapshot(connection, self._key_ring)
-            if self._has_fresh_ring():
-                self._snapshot = await load_snapshot(connection, self._key_ring)
+        if is_stale or self._has_fresh_ring(self._snapshot):
+            snapshot = await load_snapshot(connection, self._key_ring)
+            if self._has_fresh_ring(snapshot):
+                snapshot = await load_snapshot(connection, self._key_ring)
+            # Only now, so that nobody meets credentials that the old ring doesn't open.
+            self._snapshot = snapshot
         self._read_at = time.monotonic()
 
-    def _has_fresh_ring(self) -> bool:
-        """Take the ring anew when it doesn't open all that is stored; True when it is another one."""
-        if not self.undecryptable or (fresh := key_ring()) == self._key_ring:
+    def _has_fresh_ring(self, snapshot: Snapshot) -> bool:
+        """Take the ring anew when ours doesn't open all of the snapshot; True when it is another one."""
+        if not snapshot.undecryptable or (fresh := key_ring()) == self._key_ring:
             return False
         self._key_ring = fresh
         return True

@@ -85,6 +85,11 @@ class Snapshot:
     #: Longest first.
     patterns: tuple[tuple[str, tuple[TargetRow, ...]], ...] = ()
 
+    @property
+    def undecryptable(self) -> int:
+        """How many credentials the ring didn't open."""
+        return sum(entry.defect == "undecryptable" for group in self.credentials.values() for entry in group)
+
     def resolve(self, alias: str) -> RouteEntry | None:
         """Find the exact alias, else the longest pattern that fits; None when nothing does."""
         rows = self.exact.get(alias) or next((rows for name, rows in self.patterns if matches(name, alias)), None)

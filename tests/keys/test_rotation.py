@@ -107,6 +107,7 @@ def test_only_one_rotation_runs_at_a_time(dsn: str, ring_file: Path) -> None:
         other.execute("SELECT pg_advisory_lock(%s)", [ADVISORY_LOCK])
         with pytest.raises(CommandError, match="another rotation"):
             run()
+        other.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
     assert run().startswith("Sealed 0")
     connection.close()
 
@@ -123,7 +124,13 @@ async def test_nothing_fails_while_the_key_is_rotated(dsn: str, ring_file: Path)
     route = directory.resolve("m")
     assert route is not None
     used: list[str] = []
+    seen: set[int] = set()
     is_over = False
+
+    async def watch() -> None:
+        while not is_over:
+            seen.add(directory.undecryptable)
+            await asyncio.sleep(0)
 
     async def stream() -> None:
         while not is_over:
@@ -134,7 +141,7 @@ async def test_nothing_fails_while_the_key_is_rotated(dsn: str, ring_file: Path)
             used.append(claim.attempt.credential.secret())
             claim.release(OK)
 
-    streams = [asyncio.create_task(stream()) for _ in range(20)]
+    streams = [asyncio.create_task(stream()) for _ in range(20)] + [asyncio.create_task(watch())]
     line = await database_sync_to_async(run)("--new")
     await asyncio.sleep(0.5)
     is_over = True
@@ -142,6 +149,7 @@ async def test_nothing_fails_while_the_key_is_rotated(dsn: str, ring_file: Path)
 
     assert line.startswith("Sealed 20 secrets")
     assert set(used) == set(SECRETS)
+    assert seen == {0}
     until = time.monotonic() + 2
     while directory.undecryptable or "k2" not in directory.credentials(route.targets[0].upstream.id)[0].sealed_in:
         assert time.monotonic() < until, "the worker did not learn the new key"
