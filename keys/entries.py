@@ -55,9 +55,10 @@ class ModelEntry:
     context_window: int | None
     max_output_tokens: int | None
     tools: str
-    vision: bool
-    pdf: bool
-    reasoning: bool
+    #: None where nobody said.
+    vision: bool | None
+    pdf: bool | None
+    reasoning: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,10 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from keys.egress import RefusedURL, check_base_url
+from translator.core.profiles import ProfileError, profile_named
 
+#: The profile of an upstream of which nothing is known.
+PLAIN = "plain"
 #: The longest life of a client token, with a day for rounding.
 TOKEN_LIFE_MAX = timedelta(days=366)
 
@@ -76,6 +79,13 @@ class Upstream(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Refuse a profile or a switch that doesn't exist."""
+        try:
+            profile_named(self.profile or PLAIN, self.profile_overrides)
+        except ProfileError as exc:
+            raise ValidationError({"profile": str(exc)}) from exc
 
 
 class Credential(models.Model):
@@ -169,9 +179,10 @@ class UpstreamModel(models.Model):
     context_window = models.PositiveIntegerField(null=True, blank=True)
     max_output_tokens = models.PositiveIntegerField(null=True, blank=True)
     tools = models.CharField(max_length=16, choices=Tools, default=Tools.NATIVE)
-    vision = models.BooleanField(default=True)
-    pdf = models.BooleanField(default=False)
-    reasoning = models.BooleanField(default=False)
+    # NULL: nobody said, so the upstream's profile decides.
+    vision = models.BooleanField("takes images", null=True, blank=True)
+    pdf = models.BooleanField("takes PDF files", null=True, blank=True)
+    reasoning = models.BooleanField("reasons", null=True, blank=True)
 
     class Meta:
         ordering = ["upstream__name", "name"]

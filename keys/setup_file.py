@@ -40,9 +40,9 @@ class ModelPart(Part):
     context_window: Positive | None = None
     max_output_tokens: Positive | None = None
     tools: Literal["native", "emulated"] = "native"
-    vision: bool = True
-    pdf: bool = False
-    reasoning: bool = False
+    vision: bool | None = None
+    pdf: bool | None = None
+    reasoning: bool | None = None
 
 
 class CredentialPart(Part):

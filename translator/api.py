@@ -15,6 +15,7 @@ from ninja import NinjaAPI
 from keys.entries import TokenEntry
 from keys.tokens import PREFIX
 from translator import models_page, refusals
+from translator.bookkeeping import Caller
 from translator.calls import Call
 from translator.chat_call import ChatCall
 from translator.core.anthropic.errors import render_error
@@ -29,7 +30,7 @@ from translator.metrics import render as render_metrics
 from translator.offload import off_loop
 from translator.once import answer_once
 from translator.relay import Answered, CallFailed, Gateway
-from translator.run import Caller, Whole
+from translator.run import Whole
 from translator.stream import Stream
 
 STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}

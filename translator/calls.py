@@ -15,6 +15,7 @@ from zlib import crc32
 import orjson
 
 from keys.entries import CredentialEntry, ModelEntry, UpstreamEntry
+from keys.models import PLAIN
 from translator.core.errors import ClientError
 from translator.core.exchange import Exchange
 from translator.core.facts import ModelFacts
@@ -136,7 +137,7 @@ def facts_of(name: str, known: ModelEntry | None) -> ModelFacts:
 
 def profile_of(upstream: UpstreamEntry) -> Profile:
     """Return the upstream's profile with its own overrides."""
-    return _profile(upstream.profile or "plain", orjson.dumps(dict(upstream.profile_overrides)))
+    return _profile(upstream.profile or PLAIN, orjson.dumps(dict(upstream.profile_overrides)))
 
 
 @lru_cache(maxsize=256)

@@ -12,10 +12,10 @@ from typing import Any
 import psycopg
 
 from translator import refusals
+from translator.bookkeeping import Caller
 from translator.calls import Call
 from translator.core.errors import NO_RETRY, ClientError, ErrorType
 from translator.relay import Answered, CallFailed, Gateway
-from translator.run import Caller
 from translator.stream import Stream
 from usage.idempotency import Answered as Repeated
 from usage.idempotency import Claimed, Idempotency, OtherBody, Running, is_valid_key

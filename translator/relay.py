@@ -15,16 +15,18 @@ from typing import Any
 from keys.directory import Directory
 from keys.dispatch import Attempt, Dispatcher
 from keys.entries import RouteEntry, TokenEntry
+from keys.last_used import LastUsed
 from keys.pool.failover import Refusal
 from keys.secrets import parse_key_ring
 from translator import refusals
+from translator.bookkeeping import Caller
 from translator.calls import Call
 from translator.catalogue import Catalogue
 from translator.core.calibration import Calibration
 from translator.core.errors import ClientError
 from translator.core.openai_chat.adapt import Adaptation
 from translator.metrics import STREAMS
-from translator.run import Begun, Caller, Failure, Run, Services, Whole
+from translator.run import Begun, Failure, Run, Services, Whole
 from translator.strangers import Strangers
 from translator.stream import Stream
 from translator.upstream import UpstreamClient
@@ -81,6 +83,7 @@ class Gateway:
     ) -> None:
         self.directory = Directory(conninfo, parse_key_ring(encryption_keys))
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
+        self.last_used = LastUsed(conninfo)
         self.ledger = Ledger(conninfo, spool_dir, worker, redis_url)
         self.upstream = UpstreamClient(allowed=allowed_upstreams)
         self.idempotency = Idempotency(conninfo, self.ledger.worker_id)
@@ -100,6 +103,7 @@ class Gateway:
     async def start(self) -> None:
         await self.directory.start()
         await self.dispatcher.start()
+        await self.last_used.start()
         await self.ledger.start()
         await self._calibrations.start()
         self._warden = asyncio.create_task(self._end_streams_of_revoked_tokens(), name="revoked tokens")
@@ -112,6 +116,7 @@ class Gateway:
             await stream.aclose()
         await self.dispatcher.close()
         await self.idempotency.close()
+        await self.last_used.close()
         await self.ledger.close()
         await self._calibrations.close()
         await self.upstream.aclose()
@@ -147,6 +152,7 @@ class Gateway:
         if self.is_draining:
             raise CallFailed(refusals.SHUT_DOWN)
         route = self._route(call, caller)
+        self.last_used.note(caller.token.id)
         admission = await self._admit(call, caller, route)
         runs: list[Run] = []
         try:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keys.dispatch import Attempt, Claim, Dispatcher
-from keys.entries import TokenEntry, UpstreamEntry
+from keys.entries import UpstreamEntry
 from keys.pool.facts import Kind, Outcome
+from translator.bookkeeping import Caller, open_record, settlement_of
 from translator.calls import Call, Goal, Prepared
 from translator.core.calibration import Calibration
 from translator.core.errors import ClientError
@@ -31,8 +32,8 @@ from translator.upstream import (
     UpstreamTimedOut,
 )
 from usage.ledger import Ledger
-from usage.records import OpenRecord, Settlement, new_record_id
-from usage.states import Source, State
+from usage.records import new_record_id
+from usage.states import State
 
 #: Headers go to the client after this much silence of an upstream that accepted, so that pings can flow.
 EARLY_HEADERS_S = 15.0
@@ -42,17 +43,6 @@ ENDING_S = 3.0
 LINGER_S = 0.05
 #: Content types of an answer that isn't the stream that was asked for.
 NOT_A_STREAM = ("json", "html")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who calls, and with what, for the usage record."""
-
-    token: TokenEntry
-    request_id: str
-    client_name: str
-    client_version: str
-    session_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +120,9 @@ class Run:
         try:
             goal = goal_of(self._attempt, input_factor=self._services.calibration.factor(self._place))
             self.prepared = await off_loop(self._call.size, self._call.prepare, goal, self._lessons)
-            await self._services.ledger.open(self._open_record())
+            await self._services.ledger.open(
+                open_record(self._record_id, self._number, self._call, self._caller, self._attempt)
+            )
             self._is_recorded = True
             return await self._send()
         except UpstreamFault as exc:
@@ -249,9 +241,11 @@ class Run:
 
     async def succeed(self) -> None:
         """Settle a complete answer."""
+        # What the answer's headers say of the credential's allowance is news for the pool.
+        headers = self._answer.headers if self._answer else {}
         self._settle(
             State.OK,
-            Outcome(kind=Kind.OK, status=200, ttft_ms=self._ttft_ms(), tokens=self.tokens_used),
+            Outcome(kind=Kind.OK, status=200, headers=headers, ttft_ms=self._ttft_ms(), tokens=self.tokens_used),
             status=200,
         )
         await self._close(linger=True)
@@ -277,11 +271,12 @@ class Run:
         await self._close()
         return Failure(error=error, outcome=outcome)
 
-    async def break_off(self, error: ClientError, state: State) -> None:
-        """Settle a stream that the upstream, or we ourselves, ended in the middle."""
-        kind = (
-            Kind.TIMEOUT if state is State.TIMEOUT else Kind.TRUNCATED if state is State.TRUNCATED else Kind.BAD_ANSWER
-        )
+    async def break_off(self, error: ClientError, state: State, kind: Kind) -> None:
+        """Settle a stream that the upstream, or we ourselves, ended in the middle.
+
+        Args:
+            kind: What it says of the credential: `CLIENT_GONE` when the end was our own doing.
+        """
         outcome = Outcome(
             kind=kind, status=error.status, error_text=error.message, tokens=self.tokens_used, is_sent=True
         )
@@ -307,22 +302,15 @@ class Run:
         if usage.source is UsageSource.UPSTREAM:
             actual = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
             self._services.calibration.learn(self._place, estimate=self._call.estimate, actual=actual)
-        settlement = Settlement(
-            id=self._record_id,
-            state=state,
-            source=Source(usage.source.value),
-            input_tokens=usage.input_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            output_tokens=usage.output_tokens,
-            thinking_tokens=usage.thinking_tokens or 0,
+        settlement = settlement_of(
+            self._record_id,
+            state,
+            self.prepared,
             max_tokens=self._call.max_tokens,
-            stop_reason=exchange.stop_reason or "",
             http_status=status or outcome.status,
-            error_type=error.type.value if error else "",
+            error=error,
             ttft_ms=self._ttft_ms(),
             duration_ms=round((self._loop.time() - self._sent_at) * 1000),
-            notes=(*self.prepared.notes, *exchange.notes, *usage.notes),
         )
         self._services.ledger.settle(settlement)
         note_settlement(self._attempt.upstream.name, settlement)
@@ -355,31 +343,6 @@ class Run:
             return 0
         usage = self.prepared.exchange.usage
         return usage.input_tokens + usage.cache_write_tokens + usage.output_tokens
-
-    def _open_record(self) -> OpenRecord:
-        token, attempt = self._caller.token, self._attempt
-        return OpenRecord(
-            id=self._record_id,
-            request_id=self._caller.request_id,
-            attempt=self._number,
-            user_id=token.user_id,
-            user_name=token.user_name,
-            team_id=token.team_id,
-            team_name=token.team_name,
-            token_id=token.id,
-            token_name=token.name,
-            alias=self._call.alias,
-            upstream_id=attempt.upstream.id,
-            upstream_name=attempt.upstream.name,
-            upstream_model=attempt.model_name,
-            credential_id=attempt.credential.id,
-            credential_label=attempt.credential.label,
-            client_name=self._caller.client_name,
-            client_version=self._caller.client_version,
-            session_id=self._caller.session_id,
-            stream=self._call.stream,
-            decision=attempt.decision,
-        )
 
 
 def goal_of(attempt: Attempt, *, input_factor: float) -> Goal:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
+from keys.pool.facts import Kind
 from translator.core.errors import ClientError
 from translator.faults import judge_fault
 from translator.run import Run
@@ -14,6 +15,9 @@ from usage.states import State
 PING_S = 10.0
 #: How soon a silent stream notices that it is to stop, in seconds.
 TICK_S = 2.0
+#: An answer that broke off, and one that holds an error: for the record and for the pool.
+CUT = (State.TRUNCATED, Kind.TRUNCATED)
+FAILED = (State.UPSTREAM_ERROR, Kind.BAD_ANSWER)
 
 
 class Stream:
@@ -23,7 +27,7 @@ class Stream:
         self._run = run
         self._exchange = run.prepared.exchange
         self._first = first
-        self._stopped: tuple[ClientError, State] | None = None
+        self._stopped: ClientError | None = None
         self._is_done = False
         #: Called once each, when the stream is over.
         self.when_closed: list[Callable[[], None]] = []
@@ -35,7 +39,7 @@ class Stream:
 
     def stop(self, error: ClientError) -> None:
         """End the stream with `error` at the next piece."""
-        self._stopped = (error, State.TRUNCATED)
+        self._stopped = error
 
     def __aiter__(self) -> Self:
         return self
@@ -53,12 +57,12 @@ class Stream:
                 await self._end()
                 raise StopAsyncIteration
             if self._stopped:
-                return await self._break_off(*self._stopped)
+                return await self._break_off(self._stopped, State.TRUNCATED, Kind.CLIENT_GONE)
             try:
                 shown = await self._run.read(until=loop.time() + TICK_S)
             except UpstreamFault as fault:
-                state, _, error = judge_fault(fault)
-                return await self._break_off(error, state)
+                state, kind, error = judge_fault(fault)
+                return await self._break_off(error, state, kind)
             if shown:
                 return shown
             if loop.time() >= silent_since + PING_S:
@@ -69,14 +73,13 @@ class Stream:
         if self._exchange.error is None:
             await self._run.succeed()
         else:
-            await self._run.break_off(
-                self._exchange.error, State.TRUNCATED if self._run.is_cut else State.UPSTREAM_ERROR
-            )
+            state, kind = CUT if self._run.is_cut else FAILED
+            await self._run.break_off(self._exchange.error, state, kind)
 
-    async def _break_off(self, error: ClientError, state: State) -> bytes:
+    async def _break_off(self, error: ClientError, state: State, kind: Kind) -> bytes:
         self._is_done = True
         last = self._exchange.fail(error)
-        await self._run.break_off(error, state)
+        await self._run.break_off(error, state, kind)
         return last
 
     async def aclose(self) -> None:
