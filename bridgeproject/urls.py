@@ -5,6 +5,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from bridgeproject.playground import play
+from bridgeproject.sockets import has_shown_second_factor
 from translator.api import api
 from usage.consumers import LiveConsumer
 from usage.live import LiveFeed
@@ -18,6 +19,5 @@ urlpatterns = [
     path("", api.urls),
 ]
 
-websocket_urlpatterns: list[Any] = [
-    path("ws/live/", LiveConsumer.as_asgi(feed=LiveFeed(settings.DATABASE_CONNINFO))),
-]
+_live = LiveConsumer.as_asgi(feed=LiveFeed(settings.DATABASE_CONNINFO), is_proven=has_shown_second_factor)
+websocket_urlpatterns: list[Any] = [path("ws/live/", _live)]

@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -38,8 +39,18 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     #: It sends to nobody and is sent nothing: the feed is its worker's own.
     channel_layer_alias = ""
 
-    def __init__(self, feed: LiveFeed, *, recheck_every_s: float = RECHECK_EVERY_S) -> None:
+    def __init__(
+        self,
+        feed: LiveFeed,
+        *,
+        is_proven: Callable[[Any, Any], bool] = lambda user, session: True,
+        recheck_every_s: float = RECHECK_EVERY_S,
+    ) -> None:
+        """Args:
+        is_proven: Tells of a user and a session whether more than a login was shown, where more is asked for.
+        """
         super().__init__()
+        self._is_proven = is_proven
         self._feed = feed
         self._recheck_every_s = recheck_every_s
         self._user_id: int | None = None
@@ -48,7 +59,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         self._resynced_at = 0.0
 
     async def connect(self) -> None:
-        scope = await self._rights(self.scope["user"])
+        scope = await self._rights(self.scope["user"], self.scope.get("session"))
         if scope is None:
             await self.close(NOT_ALLOWED)
             return
@@ -97,15 +108,17 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         while True:
             await asyncio.sleep(self._recheck_every_s)
             with suppress(DatabaseError):  # what can't be checked can't be shown either: the feed is stale too
-                if await self._rights(await self._user_now()) != known:
+                if await self._rights_now() != known:
                     await self.close(NOT_ALLOWED)
                     return
 
-    async def _user_now(self) -> Any:
-        """Load the session anew: the one in the scope is that of the handshake."""
+    async def _rights_now(self) -> Scope | None:
+        """Load the session and its user anew: those in the scope are the handshake's."""
         store = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
-        return await get_user({"session": store(self.scope["session"].session_key)})
+        session = store(self.scope["session"].session_key)
+        rights: Scope | None = await self._rights(await get_user({"session": session}), session)
+        return rights
 
     @database_sync_to_async  # type: ignore[untyped-decorator]
-    def _rights(self, user: Any) -> Scope | None:
-        return scope_of(user) if may_open_pages(user) else None
+    def _rights(self, user: Any, session: Any) -> Scope | None:
+        return scope_of(user) if may_open_pages(user) and self._is_proven(user, session) else None

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -16,8 +17,16 @@ from django.db import connections
 from django.test import Client
 from django.urls import path
 from django.utils import timezone
+from django_otp import DEVICE_ID_SESSION_KEY
+from django_otp.plugins.otp_totp.models import TOTPDevice
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
+from bridgeproject.sockets import has_shown_second_factor
+from tests.gateway import RunningGateway
 from tests.usage.conftest import a_record
+from tests.usage.gate import Gate
 from tests.usage.test_records import an_end, settled
 from usage import consumers
 from usage.connection import LedgerConnection
@@ -180,6 +189,27 @@ async def test_it_says_when_postgres_is_away_and_comes_back(feed: LiveFeed, alic
     await watcher.communicator.disconnect()
 
 
+async def test_numbers_equal_sql_after_postgres_was_restarted(
+    alice: User, writer: RecordWriter, dsn: str, query: Callable[..., list[dict[str, Any]]]
+) -> None:
+    gate = Gate(dsn)
+    await gate.open()
+    feed = LiveFeed(gate.dsn)
+    dice = random.Random(3)  # noqa: S311
+    watcher = await watching(feed, alice, loses=lambda: dice.random() < 0.1)
+
+    await gate.shut()
+    for _ in range(7):
+        await writer.open(a_record())
+    await watcher.until(lambda values: values["is_stale"])
+    await gate.open()
+
+    await watcher.until(lambda values: values["in_flight"] == 7 and not values["is_stale"], within_s=5)
+    await watcher.communicator.disconnect()
+    await feed.close()
+    await gate.shut()
+
+
 async def test_many_sockets_cost_one_statement_a_second(feed: LiveFeed, alice: User) -> None:
     watchers = [await watching(feed, alice) for _ in range(20)]
     looks = feed.looks
@@ -263,6 +293,29 @@ async def test_who_lacks_a_right_is_refused(feed: LiveFeed, dsn: str, right: str
     assert await socket(feed, charlie).connect() == (False, NOT_ALLOWED)
 
 
+async def test_who_has_not_shown_the_second_factor_is_refused(feed: LiveFeed, alice: User) -> None:
+    asked: list[Any] = []
+
+    def refuse(user: User, session: Any) -> bool:
+        asked.append(user)
+        return False
+
+    assert await socket(feed, alice, is_proven=refuse).connect() == (False, NOT_ALLOWED)
+    assert asked == [alice]
+
+
+async def test_the_second_factor_counts_for_the_socket_as_for_the_pages(dsn: str, alice: User) -> None:
+    def check() -> tuple[bool, bool, bool]:
+        session = session_of(alice)
+        before = has_shown_second_factor(alice, session)
+        device = TOTPDevice.objects.create(user=alice, confirmed=True)
+        enrolled = has_shown_second_factor(alice, session)
+        session[DEVICE_ID_SESSION_KEY] = device.persistent_id
+        return before, enrolled, has_shown_second_factor(alice, session)
+
+    assert await asyncio.to_thread(in_thread, check) == (True, False, True)
+
+
 @pytest.mark.parametrize("loss", ["logged out", "no permission", "switched off", "other team"])
 async def test_a_right_that_goes_ends_the_socket(feed: LiveFeed, dsn: str, loss: str) -> None:
     charlie = await asyncio.to_thread(in_thread, lambda: a_lead("charlie", "blue"))
@@ -330,3 +383,33 @@ async def test_the_search_for_errors_walks_an_index(dsn: str) -> None:
 
     assert "Seq Scan on usage_usagerecord" not in plan
     assert "state_id_idx" in plan or "usage_record_state" in plan
+
+
+LOG_IN = """
+from django.contrib.auth.models import User
+from django.test import Client
+client = Client()
+client.force_login(User.objects.create_superuser("watcher"))
+print(client.cookies["sessionid"].value)
+"""
+
+
+def test_a_real_server_looks_at_origin_session_and_size(shared: RunningGateway) -> None:
+    session = shared.command("shell", "--verbosity", "0", "-c", LOG_IN)
+    address = f"{shared.base_url.replace('http', 'ws', 1)}/ws/live/"
+    cookie = {"Cookie": f"sessionid={session}"}
+
+    def opened(*, origin: str = shared.base_url, headers: dict[str, str] = cookie) -> ClientConnection:
+        return connect(address, proxy=None, origin=Origin(origin), additional_headers=headers)
+
+    with pytest.raises(InvalidStatus, match="403"):
+        opened(origin="https://elsewhere.example")
+    with pytest.raises(InvalidStatus, match="403"):
+        opened(headers={})
+    with opened() as live:
+        assert json.loads(live.recv(timeout=5))["type"] == "snapshot"
+        live.send("x" * 2 * 1024 * 1024)
+        with pytest.raises(ConnectionClosed) as closed:
+            deque(iter(lambda: live.recv(timeout=5), None), maxlen=0)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == TOO_BIG
