@@ -7,7 +7,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 
+#: A program that hasn't said its line by then is killed.
+START_WITHIN_S = 60
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -54,7 +57,7 @@ def start(
         until: How the line begins that says that it is there.
 
     Raises:
-        RuntimeError: It ended without that line.
+        RuntimeError: It ended without that line, or said nothing for long.
     """
     with log.open("ab") as errors:
         process = subprocess.Popen(
@@ -66,11 +69,19 @@ def start(
             text=True,
         )
     assert process.stdout is not None
+    impatience = Timer(START_WITHIN_S, process.kill)
+    impatience.start()
     text = ""
-    for line in process.stdout:
-        text += line
-        if line.startswith(until):
-            return Running(process=process, text=text, log=log)
+    try:
+        for line in process.stdout:
+            text += line
+            if line.startswith(until):
+                return Running(process=process, text=text, log=log)
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        impatience.cancel()
     status = Running(process=process, text=text, log=log).stop()
     msg = f"{arguments[0]} ended with status {status}: {log.read_text(encoding='utf-8')[-2000:]}"
     raise RuntimeError(msg)
