@@ -35,6 +35,8 @@ INSTALLED_APPS = [
     "django_otp.plugins.otp_static",
     "django_otp.plugins.otp_totp",
     "channels",
+    # Brings the files of the API's page, so that it needs no other host.
+    "ninja",
     "bridgeproject",
     "translator",
     "members",
@@ -116,6 +118,41 @@ LOGOUT_REDIRECT_URL = "members:login"
 #: Whether staff must show a second factor. Whoever has enrolled one is asked for it in any case.
 REQUIRE_2FA = env_bool("BRIDGE_REQUIRE_2FA")
 OTP_TOTP_ISSUER = "Bridge"
+
+# Single sign-on by OpenID Connect; needs the `oidc` extra.
+OIDC_ISSUER = env_str("BRIDGE_OIDC_ISSUER")
+OIDC_NAME = env_str("BRIDGE_OIDC_NAME", "Single sign-on")
+OIDC_CREATE_MEMBERS = env_bool("BRIDGE_OIDC_CREATE_MEMBERS")
+if OIDC_ISSUER:
+    # First, so that their admin pages are there to be taken away.
+    INSTALLED_APPS[:0] = [
+        "allauth",
+        "allauth.account",
+        "allauth.socialaccount",
+        "allauth.socialaccount.providers.openid_connect",
+    ]
+    MIDDLEWARE += ["allauth.account.middleware.AccountMiddleware"]
+SOCIALACCOUNT_ONLY = True
+SOCIALACCOUNT_OPENID_CONNECT_URL_PREFIX = ""
+SOCIALACCOUNT_ADAPTER = "members.single_sign_on.OidcAdapter"
+ACCOUNT_EMAIL_VERIFICATION = SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+# By a link: the policy on forms would stop a form that ends at the provider.
+SOCIALACCOUNT_LOGIN_ON_GET = True
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": "oidc",
+                "name": OIDC_NAME,
+                "client_id": env_str("BRIDGE_OIDC_CLIENT_ID"),
+                "secret": env_secret("BRIDGE_OIDC_CLIENT_SECRET"),
+                "settings": {"server_url": OIDC_ISSUER},
+            }
+        ],
+    }
+}
+
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.admin.views.decorators import staff_member_required
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import NinjaAPI
+from ninja.security import APIKeyHeader, HttpBearer
 
 from keys.entries import TokenEntry
 from keys.tokens import PREFIX
@@ -20,6 +21,7 @@ from translator.calls import Call
 from translator.chat_call import ChatCall
 from translator.core.anthropic.errors import render_error
 from translator.core.anthropic.request import parse_request
+from translator.core.anthropic.schema import request_schema
 from translator.core.errors import ClientError, TranslationError, to_client_error
 from translator.core.estimate import estimate_input_tokens
 from translator.core.openai_chat.errors import render_error as render_chat_error
@@ -42,8 +44,36 @@ SESSION_HEADERS = ("x-claude-code-session-id", "x-session-id", "x-session-affini
 LOOPBACK = ("127.0.0.1", "::1")
 CHAT_PREFIX = "/v1/chat/"
 
+
+class ApiKey(APIKeyHeader):
+    """For the API's page, and so that no route answers whom `authenticate` hasn't let in."""
+
+    param_name = "x-api-key"
+
+    async def authenticate(self, request: HttpRequest, key: str | None) -> TokenEntry | None:
+        return getattr(request, "token", None)
+
+
+class BearerToken(HttpBearer):
+    """The same, in the other header."""
+
+    async def authenticate(self, request: HttpRequest, token: str) -> TokenEntry | None:
+        return getattr(request, "token", None)
+
+
+def body_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """Describe a body for the API's page; routes read their bodies themselves."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
 api = NinjaAPI(
-    title="Bridge", version="1", urls_namespace="api", docs_url="/docs", docs_decorator=staff_member_required
+    title="Bridge",
+    version="1",
+    description="Anthropic's Messages API, and OpenAI's chat/completions, on the team's upstreams.",
+    urls_namespace="api",
+    docs_url="/docs",
+    docs_decorator=staff_member_required,
+    auth=[ApiKey(), BearerToken()],
 )
 
 
@@ -84,7 +114,7 @@ class ApiRequest(HttpRequest):
     request_id: str
 
 
-@api.post("/v1/messages")
+@api.post("/v1/messages", openapi_extra=body_of(request_schema()))
 async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpResponse:
     """Answer a conversation, whole or as a stream of events."""
     size = len(request.body)
@@ -102,7 +132,7 @@ async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpRes
     return show(await answer(request, call))
 
 
-@api.post("/v1/messages/count_tokens")
+@api.post("/v1/messages/count_tokens", openapi_extra=body_of(request_schema(for_counting=True)))
 async def count_tokens(request: ApiRequest) -> HttpResponse:
     """Estimate the input tokens of a conversation; no upstream is asked."""
     size = len(request.body)
@@ -111,7 +141,7 @@ async def count_tokens(request: ApiRequest) -> HttpResponse:
     return answer_json({"input_tokens": await off_loop(size, estimate_input_tokens, parsed, factor)})
 
 
-@api.post("/v1/chat/completions")
+@api.post("/v1/chat/completions", openapi_extra=body_of({"type": "object"}))
 async def create_chat_completion(request: ApiRequest) -> HttpResponse | StreamingHttpResponse:
     """Answer an OpenAI client's conversation; passed on unchanged but for the model's name."""
     size = len(request.body)
@@ -133,20 +163,20 @@ async def get_model(request: ApiRequest, model_id: str) -> HttpResponse:
     return answer_json(models_page.render_one(request.gateway.directory, request.token, model_id))
 
 
-@api.get("/livez", include_in_schema=False)
+@api.get("/livez", include_in_schema=False, auth=None)
 async def livez(request: ApiRequest) -> HttpResponse:
     """Say that the process runs; touches nothing."""
     return answer_json({"status": "alive"})
 
 
-@api.get("/readyz", include_in_schema=False)
+@api.get("/readyz", include_in_schema=False, auth=None)
 async def readyz(request: ApiRequest) -> HttpResponse:
     """Say whether new calls can be taken, and if not, why."""
     state = request.gateway.readiness()
     return answer_json(state, status=200 if state["ready"] else 503)
 
 
-@api.get("/metrics", include_in_schema=False)
+@api.get("/metrics", include_in_schema=False, auth=None)
 async def metrics(request: ApiRequest) -> HttpResponse:
     """Show the numbers for Prometheus, on this machine or to whoever has the metrics token."""
     if not may_see_metrics(request):
