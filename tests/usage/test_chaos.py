@@ -12,10 +12,10 @@ import orjson
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.the_sum import check_the_sum
 from tests.usage.gate import Gate
 from tests.usage.test_budgets import a_budget
 from tests.usage.test_records import settled
-from tests.usage.the_sum import check_the_sum
 from tests.usage.worker import STREAMS
 from usage.connection import LedgerConnection
 from usage.leases import LOOKS, Watch, beat_and_look, close_as_lost
@@ -63,6 +63,10 @@ def truth(tmp_path: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in (tmp_path / "truth").read_bytes().splitlines()]
 
 
+def records(query: Query) -> list[dict[str, Any]]:
+    return query("SELECT * FROM usage_usagerecord")
+
+
 async def clean_up(dsn: str, tmp_path: Path) -> None:
     """Do what the next worker does: replay the spools of the dead, then close what they left open."""
     writer = RecordWriter(dsn, tmp_path / "spool", "survivor")
@@ -92,7 +96,7 @@ async def test_a_killed_worker_loses_no_record(
     attempts = truth(tmp_path)
     assert len(attempts) > 2 * STREAMS
     # Those alive, and those whose end was still in the worker's memory: an end waits 10 ms at most for its batch.
-    check_the_sum(query, attempts, lost_max=2 * STREAMS * 2)
+    check_the_sum(query, records(query), attempts, lost=2 * STREAMS * 2)
 
 
 async def test_a_stopped_worker_settles_everything(
@@ -105,7 +109,7 @@ async def test_a_stopped_worker_settles_everything(
         process.send_signal(signal.SIGTERM)
     assert [await process.wait() for process in processes] == [0, 0]
 
-    check_the_sum(query, truth(tmp_path), lost_max=0)
+    check_the_sum(query, records(query), truth(tmp_path), lost=0)
     assert query("SELECT * FROM usage_workerlease") == []
     assert not list((tmp_path / "spool").glob("*"))
 
@@ -124,7 +128,7 @@ async def test_an_outage_under_load_loses_no_record(
     process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0
 
-    check_the_sum(query, truth(tmp_path), lost_max=0)
+    check_the_sum(query, records(query), truth(tmp_path), lost=0)
 
 
 async def test_a_worker_killed_during_an_outage_leaves_its_spool(
@@ -141,4 +145,4 @@ async def test_a_worker_killed_during_an_outage_leaves_its_spool(
 
     await clean_up(dsn, tmp_path)
 
-    check_the_sum(query, truth(tmp_path), lost_max=STREAMS // 5)
+    check_the_sum(query, records(query), truth(tmp_path), lost=STREAMS // 5)
