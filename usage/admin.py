@@ -5,7 +5,9 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
@@ -47,7 +49,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
         "ttft_ms",
         "duration_ms",
     )
-    list_display_links = ("started",)
+    list_display_links = None
     list_filter = (("started_at", DayFilter), UserFilter, ModelFilter, CredentialFilter, StateFilter)
     list_filter_submit = True
     list_per_page = 50
@@ -96,7 +98,10 @@ class UsageRecordAdmin(ReadOnlyAdmin):
 
     @admin.display(description="started")
     def started(self, record: UsageRecord) -> str:
-        return f"{timezone.localtime(record.started_at):%Y-%m-%d %H:%M:%S}"
+        """Lead to the page of the whole request."""
+        moment = f"{timezone.localtime(record.started_at):%Y-%m-%d %H:%M:%S}"
+        link = reverse("usage_pages:request", args=[record.request_id]) if record.request_id else ""
+        return format_html('<a href="{}">{}</a>', link, moment) if link else moment
 
     @display(  # type: ignore[untyped-decorator]  # unfold is untyped
         description="state",

@@ -88,11 +88,26 @@
     socket.send(JSON.stringify({ type: "resync" }));
   }
 
+  /* As the filter `compact` writes it on the server. */
+  function compact(value) {
+    for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+      if (value >= 10 * size || (value >= size && size > 1e3)) {
+        return (value / size).toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 }) + letter;
+      }
+    }
+    return value.toLocaleString("en");
+  }
+
+  function written(element, value) {
+    if (value === null || value === undefined) return "–";
+    return "compact" in element.dataset ? compact(value) : value.toLocaleString("en", { maximumFractionDigits: 1 });
+  }
+
   function show() {
     say(values.is_stale ? "the database doesn't answer: these numbers are old" : "live");
     for (const element of strip.querySelectorAll("[data-live]")) {
       const value = element.dataset.live.split(".").reduce((at, name) => (at === undefined || at === null ? at : at[name]), values);
-      const text = value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 });
+      const text = written(element, value);
       if (element.textContent !== text) element.textContent = text;
     }
     showCredentials(values.credentials || {});

@@ -27,7 +27,7 @@ class Chart:
     title: str
     #: "bars" are stacked, "lines" are not.
     kind: str
-    #: Behind each number: tokens, ms, errors.
+    #: How each number is written: count, usd or ms.
     unit: str
     moments: Sequence[datetime]
     series: Sequence[Series]

@@ -36,7 +36,7 @@ class Figure:
     """One number of the day so far."""
 
     label: str
-    #: How it is written: count, usd, share or ms.
+    #: How it is written: count, tokens, usd, share or ms.
     unit: str
     value: float | None
     before: float | None
@@ -65,6 +65,7 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         scope, now = scope_of(request.user), timezone.now()
         hours = _hours(scope, now)
         context |= {
+            "title": "Dashboard",
             "live": glance(scope),
             "figures": figures(scope, hours, now),
             "charts": [_tokens(hours, now), _latency(hours, now), _errors(scope, now)],
@@ -97,7 +98,7 @@ def figures(scope: Scope, hours: Mapping[datetime, Mapping[str, Any]], now: date
     unpriced = f"{today['unpriced']} without a price" if today["unpriced"] else ""
     return [
         Figure(label="Requests", unit="count", value=today["requests"], before=before["requests"]),
-        Figure(label="Tokens", unit="count", value=_tokens_of(today), before=_tokens_of(before)),
+        Figure(label="Tokens", unit="tokens", value=_tokens_of(today), before=_tokens_of(before)),
         Figure(label="Cost", unit="usd", value=today["cost_nano"], before=before["cost_nano"], note=unpriced),
         Figure(label="Errors", unit="count", value=today["errors"], before=before["errors"], is_more_good=False,
                note=_percent(today["errors"], today["attempts"])),
@@ -137,7 +138,7 @@ def _moments(now: datetime) -> list[datetime]:
 
 
 def _tokens(hours: Mapping[datetime, Mapping[str, Any]], now: datetime) -> Chart:
-    return _hourly("tokens", "Tokens by kind", "bars", "tokens", hours, now, KINDS)
+    return _hourly("tokens", "Tokens by kind", "bars", "count", hours, now, KINDS)
 
 
 def _latency(hours: Mapping[datetime, Mapping[str, Any]], now: datetime) -> Chart:
@@ -173,7 +174,7 @@ def _errors(scope: Scope, now: datetime) -> Chart:
     rows = report(Question(start=moments[0], end=moments[-1] + HOUR, groups=("hour", "error"), scope=scope))
     rows = [row | {"error": row["error"] or "no type"} for row in rows if row["errors"]]
     series = pivot(rows, moment="hour", name="error", value="errors", moments=moments)
-    return Chart(name="errors", title="Errors by cause", kind="bars", unit="errors", moments=moments, series=series)
+    return Chart(name="errors", title="Errors by cause", kind="bars", unit="count", moments=moments, series=series)
 
 
 def _ttft(scope: Scope, start: datetime, end: datetime) -> int | None:

@@ -12,10 +12,12 @@ DASH = "\N{EN DASH}"
 
 @register.filter
 def figure(value: float | None, unit: str = "count") -> str:
-    """Write a number: `count` with commas, `usd` from 1e-9 USD, `share` as percent, `ms` as a time."""
+    """Write a number: `count` with commas, `tokens` in few characters, `usd` from 1e-9 USD, `share` as percent, `ms` as a time."""
     if value is None:
         return DASH
     match unit:
+        case "tokens":
+            return compact(value)
         case "usd":
             return usd(value)
         case "share":
@@ -38,13 +40,12 @@ def usd(nano: float | None) -> str:
 
 @register.filter
 def compact(value: float | None) -> str:
-    """Write a large number in few characters: 1.2k, 3.4M."""
+    """Write a large number in few characters: 12.3k, 4.5M; static/bridge/live.js does the same."""
     if value is None:
         return DASH
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            unit = 1e3 if letter == "k" else size
-            return f"{value / unit:,.1f}{letter}"
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= 10 * size or (abs(value) >= size and size > 1e3):
+            return f"{value / size:,.1f}{letter}"
     return f"{value:,.0f}"
 
 
