@@ -42,6 +42,8 @@ async def _start() -> Gateway:
         encryption_keys=settings.ENCRYPTION_KEYS,
         allowed_upstreams=settings.ALLOW_PRIVATE_UPSTREAMS,
         redis_url=settings.REDIS_URL,
+        queue_s=settings.QUEUE_S,
+        queue_max=settings.QUEUE_MAX,
         worker=f"{socket.gethostname()}:{os.getpid()}",
     )
     await started.start()

@@ -201,6 +201,9 @@ ENCRYPTION_KEYS = encryption_keys(DATA_DIR)
 ENCRYPTION_KEYS_FILE = encryption_keys_file(DATA_DIR)
 #: Who may read /metrics from elsewhere; without it only this machine may.
 METRICS_TOKEN = env_secret("BRIDGE_METRICS_TOKEN")
+#: How long a call may wait for a credential that rests or is full, in seconds; 0: it is told at once.
+QUEUE_S = env_int("BRIDGE_QUEUE_S", 0)
+QUEUE_MAX = env_int("BRIDGE_QUEUE_MAX", 100)
 #: How long running streams may go on after a stop was asked for, in seconds.
 DRAIN_S = env_int("BRIDGE_DRAIN_S", 60)
 

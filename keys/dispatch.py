@@ -24,7 +24,6 @@ from keys.pool.health import READY, Health
 from keys.pool.score import Record
 from keys.pool.trial import Trial
 from keys.pool.verdicts import SHAREABLE, Cause, State, judge
-from keys.waiting import WaitingRoom
 
 __all__ = ["Attempt", "Claim", "Dispatcher", "Kind", "Outcome", "Reason", "Refusal"]
 
@@ -69,6 +68,12 @@ class Claim:
         if self._is_open:
             self._dispatcher.restore(self.attempt, self.sent_at)
 
+    def give_back(self, *, wait_s: float, tokens: int) -> None:
+        """Tell that nothing was sent: of all workers together the credential has no room for `tokens` before then."""
+        if self._is_open:
+            self._is_open = False
+            self._dispatcher.give_back(self.attempt, wait_s=wait_s, tokens=tokens)
+
     def release(self, outcome: Outcome) -> None:
         """Tell how it ended. Only the first call counts."""
         if self._is_open:
@@ -101,8 +106,6 @@ class Dispatcher:
         self._conclusions = Conclusions(self._mirror, now=self._now, jitter=self._random.random)
         self._sessions: OrderedDict[tuple[str, int, str], tuple[int, float]] = OrderedDict()
         self._budget = RetryBudget()
-        #: For requests that may wait when everything rests.
-        self.waiting_room = WaitingRoom(jitter=self._random.random)
         self._ticker: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -119,7 +122,14 @@ class Dispatcher:
             await self._mirror.store.close()
 
     def attempts(
-        self, route: RouteEntry, *, session_id: str | None = None, estimate_tokens: int = 0, kind: str = ""
+        self,
+        route: RouteEntry,
+        *,
+        session_id: str | None = None,
+        estimate_tokens: int = 0,
+        kind: str = "",
+        waited_after: int | None = None,
+        asks_resting: bool = True,
     ) -> Generator[Attempt, Outcome, Refusal | None]:
         """Yield the attempts to make for a request; be sent the outcome of each, after its claim's release.
 
@@ -131,6 +141,8 @@ class Dispatcher:
             estimate_tokens: About how many the request will use, for the token limits.
             kind: The same for the same prompt, so that one that fails everywhere counts once; by default the same
                 estimate in the same session.
+            waited_after: How many attempts the request made before it waited for its turn; None when it is new.
+            asks_resting: Whether a pool's only credential is asked although it rests.
 
         Returns:
             None when the last outcome is the answer, else what to tell the client instead.
@@ -144,9 +156,17 @@ class Dispatcher:
 
         def only_one(target: Target) -> Choice | None:
             now = self._now()
-            return self._mirror.board(target.upstream.id, now).only_one(now=now, tokens=estimate_tokens)
+            board = self._mirror.board(target.upstream.id, now)
+            return board.only_one(now=now, tokens=estimate_tokens) if asks_resting else None
 
-        plan = failover(self._order(route), choose, budget=self._budget, now=self._now, only_one=only_one)
+        plan = failover(
+            self._order(route),
+            choose,
+            budget=self._budget,
+            now=self._now,
+            only_one=only_one,
+            waited_after=waited_after,
+        )
         try:
             proposal = next(plan)
             while True:
@@ -211,6 +231,20 @@ class Dispatcher:
         self._conclusions.count(findings, attempt.kind)
         self._close_trial(attempt.trial, attempt.kind)
         self._mirror.update(credential_id, model)
+
+    def give_back(self, attempt: Attempt, *, wait_s: float, tokens: int) -> None:
+        """Undo a claim whose attempt was not sent; called by the claim."""
+        now = self._now()
+        attempt.trial.open -= 1
+        load = self._mirror.known.load(attempt.credential.id)
+        load.give_back(attempt.estimate_tokens, now=now)
+        load.fill(now + wait_s, tokens)
+        self._end_probes(attempt)
+        self._mirror.update(attempt.credential.id, attempt.model_name)
+
+    def count_elsewhere(self, is_counted: bool) -> None:
+        """Tell whether requests and tokens per minute are counted for all workers together."""
+        self._mirror.known.is_counted_elsewhere = is_counted
 
     def restore(self, attempt: Attempt, sent_at: float) -> None:
         """Take a success into account; called by the attempt's claim."""

@@ -7,8 +7,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-WAITING_MAX = 100
-WAIT_MAX_S = 10.0
 #: Between two that are let go, about.
 SPACING_S = 0.05
 #: Each is let go later by up to this share of the spacing.
@@ -20,12 +18,17 @@ class WaitingRoom:
     """Where requests of one worker wait for a credential."""
 
     jitter: Callable[[], float]
-    size: int = WAITING_MAX
-    patience_s: float = WAIT_MAX_S
+    size: int
+    #: How long a request waits at most, all in all; 0 for not at all.
+    patience_s: float
     spacing_s: float = SPACING_S
     waiting: int = field(default=0, init=False)
     #: When the last one of the line is let go, on the loop's clock.
     _last_at: float = field(default=0.0, init=False)
+
+    @property
+    def is_open(self) -> bool:
+        return self.size > 0 and self.patience_s > 0
 
     async def wait(self, retry_after_s: float | None, *, since: float | None = None) -> bool:
         """Wait for one's turn; False at once when there is no room, no time known, or it would take too long.

@@ -20,6 +20,7 @@ TTFT = Histogram(
     buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32),
 )
 STREAMS = Gauge("bridge_streams_open", "Streams to clients", multiprocess_mode="livesum")
+WAITING = Gauge("bridge_calls_waiting", "Calls that wait for a credential", multiprocess_mode="livesum")
 REFUSED_STRANGERS = Counter("bridge_refused_strangers", "Requests with no token of ours")
 
 TOKEN_KINDS = ("input", "cache_read", "cache_write", "output")

@@ -24,6 +24,7 @@ NO_LEDGER = ClientError(
     message="usage can't be recorded now, so nothing was sent",
     headers={"retry-after": "2"},
 )
+FULL = ClientError(status=429, type=ErrorType.RATE_LIMIT, message="the credential's own limit is reached")
 TOO_LARGE = ClientError(status=413, type=ErrorType.TOO_LARGE, message="Request exceeds the maximum size")
 TOO_SLOW = ClientError(status=408, type=ErrorType.TIMEOUT, message="the body did not arrive in time")
 CRASHED = ClientError(status=500, type=ErrorType.API, message="Internal server error")

@@ -1,53 +1,46 @@
 """The pump: a client's call -> attempts -> its answer -> usage records.
 
-A call is tried on one credential after another while nothing has gone to the client; `keys.dispatch` decides on
-which. Each attempt is a `Run` (`translator.run`): recorded before the first byte leaves, settled exactly once.
-
-* CallFailed   no attempt gave an answer; carries what the client is told
+A call is tried on one credential after another while nothing has gone to the client (`translator.tries`). Each
+attempt is a `Run` (`translator.run`): recorded before the first byte leaves, settled exactly once.
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keys.directory import Directory
-from keys.dispatch import Attempt, Dispatcher
+from keys.dispatch import Dispatcher
 from keys.entries import RouteEntry, TokenEntry
 from keys.last_used import LastUsed
-from keys.pool.failover import Refusal
 from keys.secrets import parse_key_ring
+from keys.waiting import WaitingRoom
 from translator import refusals
 from translator.bookkeeping import Caller
 from translator.calls import Call
 from translator.catalogue import Catalogue
 from translator.core.calibration import Calibration
-from translator.core.errors import ClientError
-from translator.core.openai_chat.adapt import Adaptation
 from translator.metrics import STREAMS
-from translator.run import Begun, Failure, Run, Services, Whole
+from translator.run import Run, Services, Whole
 from translator.strangers import Strangers
 from translator.stream import Stream
+from translator.tries import CallFailed, Tries
 from translator.upstream import UpstreamClient
 from usage.calibrations import CalibrationStore
 from usage.idempotency import Idempotency
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
 
+if TYPE_CHECKING:
+    from usage.credential_limits import CredentialLimits
+
+__all__ = ["Answered", "CallFailed", "Gateway"]
+
 #: A name that only a route for every name takes; one that passes names through gives it back.
 ANY_NAME = "*"
 #: How soon a running stream notices that its token was revoked, in seconds.
 REVOCATION_S = 5.0
-#: So many lessons are kept for one upstream model.
-LESSONS_MAX = 8
-
-
-class CallFailed(Exception):
-    """No attempt gave an answer."""
-
-    def __init__(self, error: ClientError) -> None:
-        super().__init__(error.message)
-        self.error = error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +61,8 @@ class Gateway:
         encryption_keys: The key ring's text.
         allowed_upstreams: Private hosts and networks that upstreams may have.
         redis_url: Redis for exact limits across nodes; empty for none.
+        queue_s: How long a call may wait for a credential that rests or is full; 0 for not at all.
+        queue_max: So many may wait at once.
         worker: This process's name among the workers.
     """
 
@@ -80,6 +75,8 @@ class Gateway:
         allowed_upstreams: Sequence[str],
         redis_url: str,
         worker: str,
+        queue_s: float = 0,
+        queue_max: int = 100,
     ) -> None:
         self.directory = Directory(conninfo, parse_key_ring(encryption_keys))
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
@@ -93,12 +90,15 @@ class Gateway:
         self.calibration = Calibration()
         self._calibrations = CalibrationStore(conninfo, self.calibration)
         self._services = Services(
-            dispatcher=self.dispatcher, ledger=self.ledger, upstream=self.upstream, calibration=self.calibration
+            dispatcher=self.dispatcher,
+            ledger=self.ledger,
+            upstream=self.upstream,
+            calibration=self.calibration,
+            credential_limits=_credential_limits_at(redis_url, self.dispatcher.count_elsewhere),
         )
+        self._tries = Tries(self._services, WaitingRoom(jitter=random.random, size=queue_max, patience_s=queue_s))
         self._streams: dict[Stream, TokenEntry] = {}
         self._warden: asyncio.Task[None] | None = None
-        #: What refusals taught, by upstream and its model.
-        self._lessons: dict[tuple[int, str], tuple[Adaptation, ...]] = {}
 
     async def start(self) -> None:
         await self.directory.start()
@@ -156,7 +156,7 @@ class Gateway:
         admission = await self._admit(call, caller, route)
         runs: list[Run] = []
         try:
-            reply = await self._try_each(call, caller, route, runs)
+            reply = await self._tries.answer(call, caller, route, runs)
         except BaseException:
             admission.release(tokens_used=_tokens(runs))
             raise
@@ -210,46 +210,6 @@ class Gateway:
         except LedgerUnavailable as exc:
             raise CallFailed(refusals.NO_LEDGER) from exc
 
-    async def _try_each(self, call: Call, caller: Caller, route: RouteEntry, runs: list[Run]) -> Whole | Stream:
-        attempts = self.dispatcher.attempts(
-            route, session_id=call.session_id or "", estimate_tokens=call.estimate, kind=call.kind
-        )
-        failure: Failure | None = None
-        try:
-            attempt = next(attempts)
-            while True:
-                reply = await self._try(call, caller, attempt, runs)
-                if not isinstance(reply, Failure):
-                    return reply
-                failure = reply
-                attempt = attempts.send(reply.outcome)
-        except StopIteration as end:
-            raise CallFailed(_why(failure, end.value)) from None
-        finally:
-            attempts.close()
-
-    async def _try(self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]) -> Whole | Stream | Failure:
-        """Make one attempt; once more if the upstream refused a key of the body that can be left out."""
-        place = (attempt.upstream.id, attempt.model_name)
-        run, reply = await self._run(call, caller, attempt, runs)
-        if isinstance(reply, Failure) and (lesson := run.lesson_of(reply)):
-            known = self._lessons.get(place, ())
-            if lesson not in known:
-                self._lessons[place] = (*known, lesson)[-LESSONS_MAX:]
-            run, reply = await self._run(call, caller, attempt, runs)
-        return Stream(run, reply.first) if isinstance(reply, Begun) else reply
-
-    async def _run(
-        self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]
-    ) -> tuple[Run, Whole | Begun | Failure]:
-        lessons = self._lessons.get((attempt.upstream.id, attempt.model_name), ())
-        run = Run(self._services, call, caller, attempt, len(runs) + 1, lessons)
-        runs.append(run)
-        try:
-            return run, await run.start()
-        except LedgerUnavailable as exc:
-            raise CallFailed(refusals.NO_LEDGER) from exc
-
     def _watch(self, stream: Stream, token: TokenEntry, release: Callable[[], None]) -> None:
         self._streams[stream] = token
         STREAMS.inc()
@@ -273,9 +233,10 @@ def _tokens(runs: Iterable[Run]) -> int:
     return sum(run.tokens_used for run in runs)
 
 
-def _why(failure: Failure | None, refusal: Refusal | None) -> ClientError:
-    """Return what the client is told: the pool's word if it has one, else the last upstream's."""
-    if refusal is not None:
-        return refusals.refused(refusal)
-    assert failure is not None  # noqa: S101  (attempts end without a refusal only after one)
-    return failure.error
+def _credential_limits_at(redis_url: str, tell: Callable[[bool], None]) -> "CredentialLimits | None":
+    if not redis_url:
+        return None
+    from usage.credential_limits import CredentialLimits  # the `redis` extra may not be installed
+    from usage.shared_limits import connect
+
+    return CredentialLimits(connect(redis_url), tell)

@@ -8,10 +8,12 @@ settles once: the usage record gets its terminal state, the credential its outco
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from keys.dispatch import Attempt, Claim, Dispatcher
 from keys.entries import UpstreamEntry
 from keys.pool.facts import Kind, Outcome
+from translator import refusals
 from translator.bookkeeping import Caller, open_record, settlement_of
 from translator.calls import Call, Goal, Prepared
 from translator.core.calibration import Calibration
@@ -35,6 +37,9 @@ from usage.ledger import Ledger
 from usage.records import new_record_id
 from usage.states import State
 
+if TYPE_CHECKING:
+    from usage.credential_limits import CredentialLimits  # the `redis` extra may not be installed
+
 #: Headers go to the client after this much silence of an upstream that accepted, so that pings can flow.
 EARLY_HEADERS_S = 15.0
 #: After its last word an upstream may leave the stream open this long before it is taken as ended.
@@ -53,6 +58,8 @@ class Services:
     ledger: Ledger
     upstream: UpstreamClient
     calibration: Calibration
+    #: None where each worker counts for itself.
+    credential_limits: "CredentialLimits | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +125,8 @@ class Run:
         """
         self._claim = self._services.dispatcher.claim(self._attempt)
         try:
+            if await self._is_full():
+                return Failure(error=refusals.FULL, outcome=Outcome(kind=Kind.FULL))
             goal = goal_of(self._attempt, input_factor=self._services.calibration.factor(self._place))
             self.prepared = await off_loop(self._call.size, self._call.prepare, goal, self._lessons)
             await self._services.ledger.open(
@@ -130,6 +139,16 @@ class Run:
         except BaseException:
             await self.leave()
             raise
+
+    async def _is_full(self) -> bool:
+        """Count the attempt in the credential's limits for all workers; give it back when it doesn't fit."""
+        limits, estimate = self._services.credential_limits, self._attempt.estimate_tokens
+        full = await limits.take(self._attempt.credential, estimate) if limits else None
+        if full is None:
+            return False
+        self._is_settled = True
+        self._claim.give_back(wait_s=full.wait_s, tokens=full.tokens)
+        return True
 
     async def _send(self) -> Whole | Begun | Failure:
         prepared = self.prepared
@@ -297,6 +316,8 @@ class Run:
         self._claim.release(outcome)
         if not self._is_recorded:
             return
+        if limits := self._services.credential_limits:
+            limits.settle(self._attempt.credential, held=self._attempt.estimate_tokens, used=outcome.tokens)
         exchange = self.prepared.exchange
         usage = exchange.usage
         if usage.source is UsageSource.UPSTREAM:

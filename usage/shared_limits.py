@@ -4,15 +4,18 @@ import asyncio
 import logging
 import time
 
-from limits import RateLimitItemPerMinute
+from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.aio.storage import Storage
-from limits.aio.strategies import SlidingWindowCounterRateLimiter
+from limits.aio.strategies import RateLimiter, SlidingWindowCounterRateLimiter
 from limits.errors import StorageError
 from limits.storage import storage_from_string
 
 from usage.limits import MINUTE_S, TOKENS, Level, LocalMinutes
 
 logger = logging.getLogger(__name__)
+
+#: How long an answer of the store may take.
+STORE_S = 1.0
 
 
 class RedisMinutes:
@@ -28,11 +31,12 @@ class RedisMinutes:
         item = RateLimitItemPerMinute(limit, namespace="bridge")
         amount = min(amount, limit)
         try:
-            if name.endswith(TOKENS):
-                granted = await self._windows.test(item, name, cost=amount)
-            else:
-                granted = await self._windows.hit(item, name, cost=amount)
-            stats = await self._windows.get_window_stats(item, name)
+            async with asyncio.timeout(STORE_S):
+                if name.endswith(TOKENS):
+                    granted = await self._windows.test(item, name, cost=amount)
+                else:
+                    granted = await self._windows.hit(item, name, cost=amount)
+                stats = await self._windows.get_window_stats(item, name)
         except (StorageError, OSError) as exc:
             logger.warning("the shared rate limits are away, each worker counts for itself: %s", exc)
             return await self._local.take(name, limit, amount)
@@ -49,10 +53,21 @@ class RedisMinutes:
         task.add_done_callback(self._debts.discard)
 
     async def _hit(self, name: str, limit: int, used: int) -> None:
+        item = RateLimitItemPerMinute(limit, namespace="bridge")
         try:
-            await self._windows.hit(RateLimitItemPerMinute(limit, namespace="bridge"), name, cost=min(used, limit))
+            async with asyncio.timeout(STORE_S):
+                await count_up_to_limit(self._windows, item, name, amount=used)
         except (StorageError, OSError) as exc:
             logger.warning("%s tokens went uncounted: %s", used, exc)
+
+
+async def count_up_to_limit(windows: RateLimiter, item: RateLimitItem, *name: str, amount: int) -> None:
+    """Count what was used already. The store counts nothing beyond a limit, so then the rest of it is used up."""
+    if await windows.hit(item, *name, cost=min(amount, item.amount)):
+        return
+    left = (await windows.get_window_stats(item, *name)).remaining
+    if left > 0:
+        await windows.hit(item, *name, cost=min(left, amount))
 
 
 def connect(url: str) -> Storage:

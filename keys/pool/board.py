@@ -249,7 +249,9 @@ class Board:
             return ""
         load = self._shared.load(entry.id)
         load.expire(now)
-        if load.has_room(entry, tokens, self._shared.crew):
+        if not load.is_full_elsewhere(tokens, now=now) and load.has_room(
+            entry, tokens, self._shared.crew, is_counted_elsewhere=self._shared.is_counted_elsewhere
+        ):
             return ""
         self._await((load.frees_at(now), entry.id, ""), now)
         return "full"

@@ -27,6 +27,8 @@ class Kind(StrEnum):
     TIMEOUT = "timeout"
     #: The client left first.
     CLIENT_GONE = "client_gone"
+    #: Not sent: all workers together have used up the credential's own limit.
+    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

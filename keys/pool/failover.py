@@ -68,6 +68,11 @@ class Progress:
     until: float | None = None
     is_rate_limited: bool = False
 
+    @property
+    def costs_retry(self) -> bool:
+        """Whether one more attempt is a retry to pay for."""
+        return self.tried > 0 if self.last is None else not self.last.rule.is_free
+
     def refused(self, saturated: Saturated) -> None:
         if saturated.until is not None and (self.until is None or saturated.until < self.until):
             self.until = saturated.until
@@ -81,18 +86,22 @@ def failover(
     budget: RetryBudget,
     now: Callable[[], float],
     only_one: Callable[[Target], Choice | None] = lambda _: None,
+    waited_after: int | None = None,
 ) -> Generator[Proposal, Verdict, Refusal | None]:
     """Yield whom to try; be sent the verdict; end when nothing is left to do.
 
     Args:
+        waited_after: How many attempts the request made before it waited for its turn; None when it is new. Waiting
+            earns nothing: what was sent once is sent again at the cost of a retry.
         only_one: Gives the credential of a pool that has no other, resting or not. When nobody can serve, it is
             asked all the same: its upstream's own words serve the client better than our refusal.
 
     Returns:
         None when the last attempt's outcome is the answer, else what to tell the client instead.
     """
-    progress = Progress()
-    budget.earn()
+    progress = Progress(tried=waited_after or 0)
+    if waited_after is None:
+        budget.earn()
     for target in targets:
         step = yield from _try_target(target, choose, progress, budget)
         if step is Next.RETURN:
@@ -117,16 +126,21 @@ def _try_target(
 ) -> Generator[Proposal, Verdict, Next]:
     """Try up to two credentials of one target; return what to do then."""
     excluded: set[int] = set()
-    for _ in range(CREDENTIALS_PER_TARGET):
+    is_paid = False
+    while len(excluded) < CREDENTIALS_PER_TARGET:
         choice = choose(target, excluded)
         if isinstance(choice, Saturated):
             progress.refused(choice)
             return Next.FALLBACK
-        if progress.last is not None and not progress.last.rule.is_free and not budget.spend():
+        if progress.costs_retry and not is_paid and not budget.spend():
             return Next.FALLBACK
+        is_paid = True
+        verdict = yield Proposal(target=target, choice=choice, number=progress.tried + 1)
+        if verdict.cause is Cause.FULL:
+            continue  # nothing was sent, and it won't be chosen again before it has room
+        is_paid = False
         progress.tried += 1
         excluded.add(choice.credential.id)
-        verdict = yield Proposal(target=target, choice=choice, number=progress.tried)
         progress.last = verdict
         if verdict.rule.next_step is not Next.CREDENTIAL:
             return verdict.rule.next_step
@@ -143,7 +157,10 @@ def _refusal(progress: Progress, now: float) -> Refusal | None:
         announced = last.announced.retry_after_s
         return Refusal(reason=Reason.RATE_LIMITED, retry_after_s=_sooner(wait_s, announced))
     if wait_s is None:
-        return None if last is not None else Refusal(reason=Reason.NO_CREDENTIAL, retry_after_s=None)
+        if last is not None:
+            return None
+        # Who was tried before the wait and may not be tried again now was not short of credentials.
+        return Refusal(reason=Reason.SATURATED if progress.tried else Reason.NO_CREDENTIAL, retry_after_s=None)
     reason = Reason.RATE_LIMITED if progress.is_rate_limited else Reason.SATURATED
     return Refusal(reason=reason, retry_after_s=wait_s)
 

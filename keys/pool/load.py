@@ -47,6 +47,9 @@ class Load:
     others_in_flight: int = 0
     others_sends: int = 0
     others_tokens: int = 0
+    #: Until when somebody who counts for all workers said no, and to how many tokens (0: to any request).
+    full_until: float = 0.0
+    full_tokens: int = 0
     _buckets: deque[Bucket] = field(default_factory=deque, repr=False)
 
     def claim(self, tokens: int, *, now: float) -> None:
@@ -61,6 +64,19 @@ class Load:
         self.in_flight -= 1
         self._count(now, sends=0, tokens=tokens)
 
+    def give_back(self, tokens: int, *, now: float) -> None:
+        """Undo a claim whose attempt was never sent."""
+        self.expire(now)
+        self.in_flight -= 1
+        self._count(now, sends=-1, tokens=-tokens)
+
+    def fill(self, until: float, tokens: int) -> None:
+        """Take in that a request of so many tokens doesn't fit before then, whatever is counted here."""
+        self.full_until, self.full_tokens = until, tokens
+
+    def is_full_elsewhere(self, tokens: int, *, now: float) -> bool:
+        return now < self.full_until and tokens >= self.full_tokens
+
     def hear(self, *, in_flight: int, sends: int, tokens: int) -> None:
         """Take what the other workers told about themselves."""
         self.others_in_flight, self.others_sends, self.others_tokens = in_flight, sends, tokens
@@ -73,22 +89,28 @@ class Load:
             self.tokens -= old.tokens
 
     def frees_at(self, now: float) -> float:
-        """Return when the oldest part of the window ends."""
+        """Return when the oldest part of the window ends, or when there is room again elsewhere."""
+        if now < self.full_until:
+            return self.full_until
         return self._buckets[0].starts_at + WINDOW_S if self._buckets else now
 
     @property
     def is_idle(self) -> bool:
         return not self._buckets and not self.in_flight
 
-    def has_room(self, credential: CredentialEntry, tokens: int, crew: Crew = ALONE) -> bool:
+    def has_room(
+        self, credential: CredentialEntry, tokens: int, crew: Crew = ALONE, *, is_counted_elsewhere: bool = False
+    ) -> bool:
         """Tell whether one more attempt of about `tokens` fits into the credential's own limits.
 
         Each worker takes its share of a limit, so that no word from the others has to be waited for. Tokens are
-        estimates anyway: there the others' last word is subtracted.
+        estimates anyway: there the others' last word is subtracted. Where somebody counts the requests of all
+        workers, each may use them up to the last.
         """
         if not _fits(credential.concurrency, self.in_flight, self.others_in_flight, crew, credential.id):
             return False
-        if not _fits(credential.rpm, self.sends, self.others_sends, crew, credential.id):
+        sharing = ALONE if is_counted_elsewhere else crew
+        if not _fits(credential.rpm, self.sends, self.others_sends, sharing, credential.id):
             return False
         used = self.tokens + self.others_tokens
         # A request larger than the whole allowance goes when nothing else runs, rather than never.

@@ -58,6 +58,8 @@ class Shared:
 
     #: The workers these are shared with.
     crew: Crew = ALONE
+    #: Whether requests and tokens per minute are counted for all workers together, and asked about before each send.
+    is_counted_elsewhere: bool = False
 
     def load(self, credential_id: int) -> Load:
         known = self.loads.get(credential_id)

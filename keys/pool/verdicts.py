@@ -28,6 +28,7 @@ class Cause(StrEnum):
     OK = "ok"
     CLIENT_GONE = "client_gone"
     CLIENT_FAULT = "client_fault"
+    FULL = "full"
     WRONG_KEY = "wrong_key"
     NO_ACCESS = "no_access"
     NO_CREDIT = "no_credit"
@@ -102,6 +103,7 @@ RULES: dict[Cause, Rule] = {
     Cause.OK: Rule(scope=Scope.CREDENTIAL_MODEL, next_step=Next.RETURN),
     Cause.CLIENT_GONE: Rule(scope=Scope.REQUEST, next_step=Next.RETURN),
     Cause.CLIENT_FAULT: Rule(scope=Scope.REQUEST, next_step=Next.RETURN),
+    Cause.FULL: Rule(scope=Scope.REQUEST, next_step=Next.CREDENTIAL, is_free=True),
     Cause.WRONG_KEY: Rule(
         scope=Scope.CREDENTIAL,
         next_step=Next.CREDENTIAL,
@@ -248,6 +250,7 @@ KINDS: dict[Kind, Cause] = {
     Kind.REFUSED: Cause.NETWORK,
     Kind.TIMEOUT: Cause.SLOW,
     Kind.CLIENT_GONE: Cause.CLIENT_GONE,
+    Kind.FULL: Cause.FULL,
 }
 
 

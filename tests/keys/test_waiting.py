@@ -8,7 +8,7 @@ from keys.waiting import WaitingRoom
 
 
 def room(**values: float) -> WaitingRoom:
-    return WaitingRoom(jitter=random.Random(1).random, **values)  # type: ignore[arg-type]  # noqa: S311
+    return WaitingRoom(jitter=random.Random(1).random, **{"size": 100, "patience_s": 10.0, **values})  # type: ignore[arg-type]  # noqa: S311
 
 
 async def test_two_hundred_that_wait_do_not_wake_at_once() -> None:

@@ -1,0 +1,136 @@
+"""A call's way to its answer: one attempt after the other, and, where that is allowed, a wait in between.
+
+`keys.dispatch` decides on whom to try; a `Run` makes the attempt. Waiting happens before anything went to the client.
+
+* CallFailed   no attempt gave an answer; carries what the client is told
+"""
+
+import asyncio
+
+from keys.dispatch import Attempt
+from keys.entries import RouteEntry
+from keys.pool.facts import Kind
+from keys.pool.failover import Refusal
+from keys.waiting import WaitingRoom
+from translator import refusals
+from translator.bookkeeping import Caller
+from translator.calls import Call
+from translator.core.errors import ClientError
+from translator.core.openai_chat.adapt import Adaptation
+from translator.metrics import WAITING
+from translator.run import Begun, Failure, Run, Services, Whole
+from translator.stream import Stream
+from usage.ledger import LedgerUnavailable
+
+#: So many lessons are kept for one upstream model.
+LESSONS_MAX = 8
+
+
+class CallFailed(Exception):
+    """No attempt gave an answer."""
+
+    def __init__(self, error: ClientError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Tries:
+    """Makes the attempts of all calls of a worker.
+
+    Args:
+        waiting_room: Where calls wait that find every credential resting or full.
+    """
+
+    def __init__(self, services: Services, waiting_room: WaitingRoom) -> None:
+        self._services = services
+        self._waiting_room = waiting_room
+        #: What refusals taught, by upstream and its model.
+        self._lessons: dict[tuple[int, str], tuple[Adaptation, ...]] = {}
+
+    async def answer(self, call: Call, caller: Caller, route: RouteEntry, runs: list[Run]) -> Whole | Stream:
+        """Get an answer, or its beginning; `runs` takes in the attempts that were made.
+
+        Raises:
+            CallFailed: With what the client is told.
+        """
+        since = asyncio.get_running_loop().time()
+        is_patient, waited_after = self._waiting_room.is_open, None
+        while True:
+            result = await self._try_each(
+                call, caller, route, runs, waited_after=waited_after, asks_resting=not is_patient
+            )
+            if not isinstance(result, Refusal):
+                return result
+            if not is_patient:
+                raise CallFailed(refusals.refused(result))
+            is_patient = await self._wait(result, since)
+            if not is_patient and runs:
+                raise CallFailed(refusals.refused(result))
+            waited_after = len(runs)
+
+    async def _wait(self, refusal: Refusal, since: float) -> bool:
+        """Wait for one's turn; False at once when it would come too late or there is no room."""
+        with WAITING.track_inprogress():
+            return await self._waiting_room.wait(refusal.retry_after_s, since=since)
+
+    async def _try_each(
+        self,
+        call: Call,
+        caller: Caller,
+        route: RouteEntry,
+        runs: list[Run],
+        *,
+        waited_after: int | None,
+        asks_resting: bool,
+    ) -> Whole | Stream | Refusal:
+        """Try one credential after another; return the pool's refusal when it has the last word."""
+        attempts = self._services.dispatcher.attempts(
+            route,
+            session_id=call.session_id or "",
+            estimate_tokens=call.estimate,
+            kind=call.kind,
+            waited_after=waited_after,
+            asks_resting=asks_resting,
+        )
+        failure: Failure | None = None
+        try:
+            attempt = next(attempts)
+            while True:
+                reply = await self._try(call, caller, attempt, runs)
+                if not isinstance(reply, Failure):
+                    return reply
+                failure = reply
+                attempt = attempts.send(reply.outcome)
+        except StopIteration as end:
+            refusal: Refusal | None = end.value
+            if refusal is not None:
+                return refusal
+            assert failure is not None  # noqa: S101  (attempts end without a refusal only after one)
+            raise CallFailed(failure.error) from None
+        finally:
+            attempts.close()
+
+    async def _try(self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]) -> Whole | Stream | Failure:
+        """Make one attempt; once more if the upstream refused a key of the body that can be left out."""
+        place = (attempt.upstream.id, attempt.model_name)
+        run, reply = await self._run(call, caller, attempt, runs)
+        if isinstance(reply, Failure) and (lesson := run.lesson_of(reply)):
+            known = self._lessons.get(place, ())
+            if lesson not in known:
+                self._lessons[place] = (*known, lesson)[-LESSONS_MAX:]
+            run, reply = await self._run(call, caller, attempt, runs)
+        return Stream(run, reply.first) if isinstance(reply, Begun) else reply
+
+    async def _run(
+        self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]
+    ) -> tuple[Run, Whole | Begun | Failure]:
+        lessons = self._lessons.get((attempt.upstream.id, attempt.model_name), ())
+        run = Run(self._services, call, caller, attempt, len(runs) + 1, lessons)
+        runs.append(run)
+        try:
+            reply = await run.start()
+        except LedgerUnavailable as exc:
+            raise CallFailed(refusals.NO_LEDGER) from exc
+        if isinstance(reply, Failure) and reply.outcome.kind is Kind.FULL:
+            runs.remove(run)
+        return run, reply
