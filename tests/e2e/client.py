@@ -1,6 +1,7 @@
 """A client of the Messages API that sees every event, and can leave at any moment."""
 
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ import httpx
 from tests.gateway import RunningGateway
 
 TIMEOUT_S = 30
+#: Made once: reading the certificates costs more than a call, and a client of each call's own would read them anew.
+TLS = ssl.create_default_context()
 
 
 @dataclass(kw_only=True)
@@ -59,7 +62,7 @@ def question(model: str, text: str = "Hello", **more: Any) -> dict[str, Any]:
 def opened(gateway: RunningGateway, body: dict[str, Any]) -> Iterator[httpx.Response]:
     """Send a call; leaving the block early hangs up."""
     with (
-        httpx.Client(trust_env=False, timeout=TIMEOUT_S) as client,
+        httpx.Client(trust_env=False, verify=TLS, timeout=TIMEOUT_S) as client,
         client.stream(
             "POST", f"{gateway.base_url}/v1/messages", json=body, headers={"x-api-key": gateway.token}
         ) as answer,
