@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -13,9 +14,10 @@ from keys.models import Credential, CredentialState, Upstream
 from tests.usage.people import HOSTILE, a_lead, a_supporter, an_hour, as_
 from usage.histogram import BUCKETS
 from usage.models import PoolChange
-from usage.pages.calendar import WEEKS, weeks_of_use
+from usage.pages.calendar import WEEKS, first_day, weeks_of_use
 from usage.pages.charts import OTHERS, SERIES_MAX, Chart, Series, bars, pivot
 from usage.pages.dashboard import Figure, _hours, figures
+from usage.pages.days import read_days
 from usage.pages.timeline import credential_bands
 from usage.visibility import Scope
 
@@ -228,18 +230,44 @@ def test_deleting_a_credential_that_rests_does_no_harm() -> None:
     assert [change.state for change in PoolChange.objects.order_by("id")] == ["ejected", "ready"]
 
 
-def test_the_calendar_has_a_day_for_each_day_up_to_today() -> None:
-    an_hour(NOW.replace(minute=0), requests=100)
-    an_hour(NOW.replace(minute=0) - timedelta(days=7), requests=1)
+def test_old_history_goes_with_the_records() -> None:
+    now = timezone.now()
+    changed(now - timedelta(days=400), "ejected", label="old")
+    changed(now - timedelta(days=2), "ejected", label="new")
 
-    weeks = weeks_of_use(ALL, NOW.date())
+    call_command("apply_retention", "365", "--dry-run")
+    assert PoolChange.objects.count() == 2
+    call_command("apply_retention", "365")
+    assert [change.credential_label for change in PoolChange.objects.all()] == ["new"]
+
+
+def test_days_are_summed_up_by_day_and_by_who_pays() -> None:
+    day = timedelta(days=1)
+    an_hour(NOW.replace(minute=0), requests=100, cost_nano=5)
+    an_hour(NOW.replace(minute=0), requests=1, cost_nano=7, unpriced=2, upstream_model="qwen-4")
+    an_hour(NOW.replace(minute=0) - 3 * day, requests=9, cost_nano=1_000)
+    an_hour(NOW.replace(minute=0) - 9 * day, requests=9)
+
+    days = read_days(
+        ALL, since=NOW.replace(hour=0, minute=0) - 5 * day, costs_since=NOW.replace(hour=0, minute=0) - day
+    )
+
+    assert days.requests == {NOW.date(): 101, NOW.date() - 3 * day: 9}
+    costs = {(cost.team, cost.model): (cost.nano, cost.unpriced) for cost in days.costs}
+    assert costs == {("red", "glm-5"): (5, 0), ("red", "qwen-4"): (7, 2)}
+    assert read_days(Scope(), since=NOW - 5 * day, costs_since=NOW).requests == {}
+
+
+def test_the_calendar_has_a_day_for_each_day_up_to_today() -> None:
+    today = NOW.date()
+    weeks = weeks_of_use({today: 100, today - timedelta(days=7): 1}, today)
 
     days = {day.date: day for _, row in weeks.rows for day in row if day}
     assert len(weeks.heads) == WEEKS
-    assert max(days) == NOW.date()
-    assert (days[NOW.date()].requests, days[NOW.date()].level) == (100, 4)
-    assert days[NOW.date() - timedelta(days=7)].level == 1
-    assert days[NOW.date() - timedelta(days=1)].level == 0
+    assert (min(days), max(days)) == (first_day(today), today)
+    assert (days[today].requests, days[today].level) == (100, 4)
+    assert days[today - timedelta(days=7)].level == 1
+    assert days[today - timedelta(days=1)].level == 0
 
 
 def test_a_chart_keeps_the_largest_series_and_adds_up_the_rest() -> None:

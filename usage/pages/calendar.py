@@ -1,13 +1,8 @@
 """A calendar of use: a column per week, a row per weekday, darker where more was used."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-
-from django.db.models import Sum
-
-from usage.models import UsageDay
-from usage.periods import day_start
-from usage.visibility import Scope, within
 
 WEEKS = 26
 LEVELS = 4
@@ -30,21 +25,23 @@ class Weeks:
     rows: list[tuple[str, list[Day | None]]]
 
 
-def weeks_of_use(scope: Scope, today: date) -> Weeks:
-    """Sum up the requests of each day of the last weeks."""
-    first = today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
-    sums = within(scope, UsageDay.objects.filter(day__gte=day_start(first))).order_by()
-    found = {day.date(): count for day, count in sums.values_list("day").annotate(Sum("requests")) if count}
-    most = max(found.values(), default=1)
+def first_day(today: date) -> date:
+    """Return the Monday that the calendar begins with."""
+    return today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
+
+
+def weeks_of_use(requests: Mapping[date, int], today: date) -> Weeks:
+    """Lay the requests of each day out in weeks."""
+    first, most = first_day(today), max(requests.values(), default=1)
     mondays = [first + timedelta(weeks=week) for week in range(WEEKS)]
     rows = [
-        (name, [_day(monday + timedelta(days=place), found, most, today) for monday in mondays])
+        (name, [_day(monday + timedelta(days=place), requests, most, today) for monday in mondays])
         for place, name in enumerate(WEEKDAYS)
     ]
     return Weeks(heads=[(monday, f"{monday:%b}" if monday.day <= 7 else "") for monday in mondays], rows=rows)
 
 
-def _day(day: date, found: dict[date, int], most: int, today: date) -> Day | None:
+def _day(day: date, found: Mapping[date, int], most: int, today: date) -> Day | None:
     if day > today:
         return None
     requests = found.get(day, 0)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Sum
 from django.http import HttpRequest
 from django.utils import timezone
 
 from usage.glance import glance
-from usage.models import UsageDay
-from usage.pages.calendar import weeks_of_use
+from usage.pages.calendar import first_day, weeks_of_use
 from usage.pages.charts import Chart, Series, bars, pivot
+from usage.pages.days import Cost, read_days
 from usage.pages.timeline import credential_bands
+from usage.periods import day_start
 from usage.reports import Question, report
-from usage.visibility import Scope, may_open_pages, may_see_pool, scope_of, within
+from usage.visibility import Scope, may_open_pages, may_see_pool, scope_of
 
 HOURS = 24
 COST_OF = timedelta(days=30)
@@ -64,15 +64,17 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if may_open_pages(request.user):
         scope, now = scope_of(request.user), timezone.now()
         hours = _hours(scope, now)
+        today = now.date()
+        days = read_days(scope, since=day_start(first_day(today)), costs_since=day_start(today) - COST_OF)
         context |= {
             "title": "Dashboard",
             "live": glance(scope),
             "figures": figures(scope, hours, now),
             "charts": [_tokens(hours, now), _latency(hours, now), _errors(scope, now)],
-            "costs": costs(scope, now),
+            "costs": costs(days.costs),
             "cost_days": COST_OF.days,
             "bands": credential_bands(now, since=now - HOURS * HOUR) if may_see_pool(request.user) else None,
-            "calendar": weeks_of_use(scope, now.date()),
+            "calendar": weeks_of_use(days.requests, today),
         }
     return context
 
@@ -107,19 +109,13 @@ def figures(scope: Scope, hours: Mapping[datetime, Mapping[str, Any]], now: date
     ]  # fmt: skip
 
 
-def costs(scope: Scope, now: datetime) -> dict[str, Any]:
-    """Sum up the cost of the last days by team and by model."""
-    days = within(scope, UsageDay.objects.filter(day__gte=_hour_of(now).replace(hour=0) - COST_OF))
-    rows = (
-        days.order_by().values_list("team_name", "upstream_model").annotate(cost=Sum("cost_nano"), free=Sum("unpriced"))
-    )
+def costs(found: Sequence[Cost]) -> dict[str, Any]:
+    """Draw the cost by team and by model as bars."""
     by_team, by_model = Counter[str](), Counter[str]()
-    unpriced = 0
-    for team, model, cost, free in rows:
-        by_team[team or "no team"] += cost
-        by_model[model] += cost
-        unpriced += free
-    return {"by_team": bars(by_team), "by_model": bars(by_model), "unpriced": unpriced}
+    for cost in found:
+        by_team[cost.team or "no team"] += cost.nano
+        by_model[cost.model] += cost.nano
+    return {"by_team": bars(by_team), "by_model": bars(by_model), "unpriced": sum(cost.unpriced for cost in found)}
 
 
 def _hours(scope: Scope, now: datetime) -> dict[datetime, dict[str, Any]]:
