@@ -35,6 +35,7 @@ from keys.roles import team_of
 from keys.tokens import issue_token
 from members.audit import acting
 from members.setups import model_to_try
+from translator.bookkeeping import Caller
 from translator.calls import new_id
 from translator.core.anthropic.request import parse_request
 from translator.core.errors import TranslationError, to_client_error
@@ -42,7 +43,7 @@ from translator.core.estimate import estimate_input_tokens
 from translator.messages_call import MessagesCall
 from translator.playground import Sent, WatchedCall, masked
 from translator.relay import CallFailed, Gateway
-from translator.run import Caller, Whole
+from translator.run import Whole
 
 PERMISSION = "keys.change_route"
 #: The name of the token, and of the client in its usage records.

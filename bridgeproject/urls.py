@@ -18,6 +18,8 @@ urlpatterns = [
     path("", include("members.urls")),
     path("", api.urls),
 ]
+if settings.OIDC_ISSUER:
+    urlpatterns.append(path("sso/", include("members.single_sign_on_urls")))
 
 _live = LiveConsumer.as_asgi(feed=LiveFeed(settings.DATABASE_CONNINFO), is_proven=has_shown_second_factor)
 websocket_urlpatterns: list[Any] = [path("ws/live/", _live)]

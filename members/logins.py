@@ -1,7 +1,9 @@
 """Logging in and out, typing the password again, and the second factor."""
 
 from typing import Any
+from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import authenticate
 from django.contrib.auth.decorators import login_required
@@ -17,6 +19,7 @@ from django_otp import login as otp_login
 from django_otp import match_token
 
 from members import second_factor
+from members.access import member_of
 from members.addresses import address_of
 from members.audit import acting
 from members.forms import CodeForm, ProofForm
@@ -28,6 +31,9 @@ __all__ = ["LogoutView", "MemberLogin", "PasswordChange", "prove_again", "remove
 class MemberLogin(LoginView):
     template_name = "members/login.html"
     redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs, single_sign_on=single_sign_on(self.request))
 
 
 @method_decorator(sensitive_post_parameters(), name="dispatch")
@@ -44,14 +50,17 @@ class PasswordChange(PasswordChangeView):
 @never_cache
 @login_required
 def prove_again(request: HttpRequest) -> HttpResponse:
+    member = member_of(request)
     form = ProofForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        user = authenticate(request, username=request.user.get_username(), password=form.cleaned_data["password"])
-        if user is not None and user.pk == request.user.pk:
+        user = authenticate(request, username=member.get_username(), password=form.cleaned_data["password"])
+        if user is not None and user.pk == member.pk:
             prove(request)
             return HttpResponseRedirect(next_url(request))
         form.add_error("password", "That is not your password, or you tried too often and have to wait.")
-    return render(request, "members/prove.html", {"form": form, "next": next_url(request)})
+    sign_on = None if member.has_usable_password() else single_sign_on(request)
+    context = {"form": form, "next": next_url(request), "single_sign_on": sign_on}
+    return render(request, "members/prove.html", context)
 
 
 @sensitive_post_parameters("code")
@@ -79,6 +88,14 @@ def remove_factor(request: HttpRequest) -> HttpResponse:
     second_factor.remove_second_factor(request.user)
     messages.success(request, "The second factor is removed.")
     return redirect("members:home")
+
+
+def single_sign_on(request: HttpRequest) -> dict[str, str] | None:
+    """Return the name and address of single sign-on, leading to where the request wanted to go; None without one."""
+    if not settings.OIDC_ISSUER:
+        return None
+    query = urlencode({"next": next_url(request)})
+    return {"name": settings.OIDC_NAME, "url": f"{reverse('openid_connect_login', args=['oidc'])}?{query}"}
 
 
 def next_url(request: HttpRequest) -> str:

@@ -14,10 +14,11 @@ from django.views.decorators.http import require_safe
 
 from keys.models import ClientToken
 from keys.tokens import issue_token, revoke_token
+from members.access import member_of
 from members.forms import RotateForm, TokenForm
 from members.setups import setups
 from members.tokens import offered_limits, rotate_token
-from members.views import base_url, member_of, own_token
+from members.views import base_url, own_token
 from usage.ids import first_id_at
 from usage.models import UsageRecord
 from usage.states import ERROR_STATES

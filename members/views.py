@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -13,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from keys.models import ClientToken
 from members import figures, sessions
+from members.access import member_of
 from members.setups import setups
 from members.tokens import is_usable
 
@@ -65,12 +65,6 @@ def session(request: HttpRequest, session_id: str) -> HttpResponse:
         "is_shortened": len(requests) >= sessions.REQUESTS_MAX,
     }
     return render(request, "members/session.html", context)
-
-
-def member_of(request: HttpRequest) -> User:
-    """Return who is logged in; for views that let nobody else in."""
-    assert isinstance(request.user, User)  # noqa: S101  (`login_required` saw to it)
-    return request.user
 
 
 def base_url(request: HttpRequest) -> str:

@@ -27,6 +27,9 @@ site.unregister(Group)
 # Their pages would show the secret of a second factor; removing one is an action on the user.
 site.unregister(TOTPDevice)
 site.unregister(StaticDevice)
+# Those of single sign-on would show its secrets, and be another way to link accounts.
+for model in [model for model in site._registry if model._meta.app_label in ("account", "socialaccount")]:
+    site.unregister(model)
 
 
 class PasswordState(ReadOnlyPasswordHashWidget):
