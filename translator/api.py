@@ -36,8 +36,8 @@ from translator.run import Whole
 from translator.stream import Stream
 
 STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-#: `claude-cli/2.1.332 (external, cli)` -> name and version.
-CLIENT = re.compile(r"([A-Za-z0-9_.-]{1,60})/([A-Za-z0-9_.+-]{1,30})")
+#: `claude-cli/2.1.332 (external, cli)` or `Anthropic/Python 2.14.0`: name and version.
+CLIENT = re.compile(r"([A-Za-z0-9_.-]{1,40}(?:/[A-Za-z]{1,20})?)[/ ](\d[A-Za-z0-9_.+-]{0,29})")
 
 #: Headers that tell which conversation a call belongs to, best first.
 SESSION_HEADERS = ("x-claude-code-session-id", "x-session-id", "x-session-affinity")
