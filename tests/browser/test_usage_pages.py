@@ -1,11 +1,12 @@
 """The pages about usage, as people use them."""
 
 import csv
+import random
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, WebSocketRoute, expect
 
 from tests.browser.conftest import OpenPage, ask, serious_faults
 from tests.gateway import RunningGateway
@@ -34,22 +35,39 @@ def test_a_request_arrives_live(open_page: OpenPage, site: RunningGateway) -> No
     expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
 
 
-def test_the_strip_comes_back_after_the_server_was_away(open_page: OpenPage, site: RunningGateway) -> None:
-    page = open_page("root", INDEX)
-    expect(page.locator("#live-status")).to_have_text("live")
+def requests_today(site: RunningGateway) -> str:
+    query = "SELECT coalesce(sum(requests), 0)::bigint AS n FROM usage_usagehour WHERE hour >= date_trunc('day', now(), 'UTC')"
+    return f"{site.sql(query)[0]['n']:,}"
 
-    page.context.set_offline(True)
-    page.evaluate("() => undefined")
-    site.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE strpos(query, 'in_flight') > 0"
-             " AND pid <> pg_backend_pid()")  # fmt: skip
-    page.context.set_offline(False)
+
+def test_the_strip_is_right_again_after_losses_and_a_broken_connection(
+    open_page: OpenPage, site: RunningGateway
+) -> None:
+    dice = random.Random(5)  # noqa: S311  (repeatable, and nothing secret)
+    sockets: list[WebSocketRoute] = []
+
+    def lossy(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        server = socket.connect_to_server()
+        server.on_message(lambda message: socket.send(message) if dice.random() > 0.3 else None)
+
+    page = open_page("root", REPORT)
+    page.route_web_socket("**/ws/live/", lossy)
+    page.goto(INDEX)
+    status, requests = page.locator("#live-status"), page.locator('[data-live="today.requests"]')
+    expect(status).to_have_text("live")
+
+    for _ in range(4):
+        ask(site, "glm-5")
+        page.wait_for_timeout(400)
+    expect(requests).to_have_text(requests_today(site))
+
+    sockets[0].close(code=1012)
+    expect(status).to_have_text("connection lost, trying again")
     ask(site, "glm-5")
-    (truth,) = site.sql(
-        "SELECT sum(requests)::bigint AS n FROM usage_usagehour WHERE hour >= date_trunc('day', now(), 'UTC')"
-    )
-
-    expect(page.locator('[data-live="today.requests"]')).to_have_text(f"{truth['n']:,}", timeout=5_000)
-    expect(page.locator("#live-status")).to_have_text("live")
+    expect(status).to_have_text("live")
+    expect(requests).to_have_text(requests_today(site))
+    assert len(sockets) == 2
 
 
 def test_the_page_without_javascript_shows_the_snapshot(
@@ -60,10 +78,7 @@ def test_the_page_without_javascript_shows_the_snapshot(
     page = context.new_page()
     page.goto(INDEX)
 
-    (truth,) = site.sql(
-        "SELECT sum(requests)::bigint AS n FROM usage_usagehour WHERE hour >= date_trunc('day', now(), 'UTC')"
-    )
-    expect(page.locator('[data-live="today.requests"]')).to_have_text(f"{truth['n']:,}")
+    expect(page.locator('[data-live="today.requests"]')).to_have_text(requests_today(site))
     expect(page.locator("#live-status")).to_be_visible()
     assert page.locator(".bridge-values table").count() >= 2
     context.close()
