@@ -162,12 +162,19 @@ def _inflater(encoding: str) -> Inflater | None:
     return inflate
 
 
-class GuardedResolver(AbstractResolver):
-    """Look names up and drop each address that may not be called, at the moment of connecting."""
+class NoUsableAddress(OSError):
+    """A name leads only where we may not connect."""
 
-    def __init__(self, allowed: Sequence[str]) -> None:
+
+class GuardedResolver(AbstractResolver):
+    """Look names up and drop each address that may not be called, at the moment of connecting.
+
+    What is returned is what is connected to: no name is looked up twice for one connection.
+    """
+
+    def __init__(self, allowed: Sequence[str], names: AbstractResolver | None = None) -> None:
         self._allowed = allowed
-        self._inner = aiohttp.ThreadedResolver()
+        self._inner = names or aiohttp.ThreadedResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -176,7 +183,7 @@ class GuardedResolver(AbstractResolver):
         is_named = is_allowed_host(host, self._allowed)
         usable = [one for one in found if is_named or is_allowed_address(one["host"], self._allowed)]
         if not usable:
-            raise OSError(None, f"{host} has no address that may be called")
+            raise NoUsableAddress(None, f"{host} has no address that may be called")
         return usable
 
     async def close(self) -> None:
@@ -188,16 +195,18 @@ class UpstreamClient:
 
     Args:
         allowed: Private hosts and networks that may be called all the same.
+        names: Looks names up; the system's resolver when left out.
     """
 
-    def __init__(self, *, allowed: Sequence[str]) -> None:
+    def __init__(self, *, allowed: Sequence[str], names: AbstractResolver | None = None) -> None:
         self._allowed = tuple(allowed)
+        self._names = names
         self._transport = AiohttpTransport(client=self._open_session)
         self._urls: dict[str, httpx.URL] = {}
 
     def _open_session(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(self._allowed), use_dns_cache=False, limit=0, keepalive_timeout=30
+            resolver=GuardedResolver(self._allowed, self._names), use_dns_cache=False, limit=0, keepalive_timeout=30
         )
         return aiohttp.ClientSession(
             connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
@@ -245,15 +254,27 @@ class UpstreamClient:
         except (httpx.ConnectTimeout, httpx.TimeoutException) as exc:
             raise _timed_out_or_gone(exc, clocks) from exc
         except httpx.ConnectError as exc:
-            raise UpstreamUnreachable(type(exc.__cause__).__name__) from exc
+            raise _refused_or_gone(exc) from exc
         # Never the library's own words: they may quote a header, and a header holds the credential.
         except (httpx.HTTPError, aiohttp.ClientError, OSError, ValueError) as exc:
             raise UpstreamBroke(type(exc).__name__) from exc
         return Answer(response)
 
 
+def _refused_or_gone(exc: BaseException) -> UpstreamFault:
+    """Tell whether the guard stopped the connection: libraries wrap its error in theirs."""
+    cause: BaseException | None = exc
+    while cause is not None:
+        if isinstance(cause, NoUsableAddress):
+            return UpstreamRefused("no address that may be called")
+        cause = cause.__cause__ or cause.__context__
+    return UpstreamUnreachable(type(exc.__cause__).__name__)
+
+
 def _timed_out_or_gone(exc: httpx.TimeoutException, clocks: Clocks) -> UpstreamFault:
-    """Tell a real time-out from a connection that was lost: the transport calls both ConnectTimeout."""
+    """Tell a real time-out from a connection that was lost or never made: the transport calls all ConnectTimeout."""
     if isinstance(exc.__cause__, TimeoutError):
         return UpstreamTimedOut("no connection", clocks.connect_s)
+    if isinstance(exc.__cause__, aiohttp.ClientConnectorError):
+        return _refused_or_gone(exc)
     return UpstreamBroke(type(exc.__cause__).__name__)
