@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
-from keys.dispatch import Kind, Outcome, Reason, Refusal
+from keys.dispatch import Attempt, Kind, Outcome, Reason, Refusal
+from keys.pool.load import Crew
 from keys.pool.verdicts import Cause, State
-from tests.keys.pools import NOW, OK, answer, credential, credentials, pool, route, target
+from tests.keys.pools import NOW, OK, Pool, answer, credential, credentials, pool, route, target
 
 
 def test_the_least_loaded_credential_serves() -> None:
@@ -503,3 +504,73 @@ def test_two_hundred_streams_on_three_hundred_credentials_are_even() -> None:
     in_flight = [acme.dispatcher.in_flight(n) for n in range(1, 301)]
     assert sum(in_flight) == 200
     assert max(in_flight) == 1
+
+
+def test_a_request_that_waited_earns_nothing_and_pays_for_being_sent_again() -> None:
+    acme = pool(*credentials(2))
+    acme.dispatcher._budget.balance = 1.0
+
+    assert acme.request(waited_after=0) == OK  # it was never sent
+    assert acme.dispatcher._budget.balance == 1.0
+    assert acme.request(waited_after=1) == OK
+    assert acme.dispatcher._budget.balance == 0.0
+
+    assert acme.request(waited_after=1) == Refusal(reason=Reason.SATURATED, retry_after_s=None)
+    assert len(acme.calls) == 2
+
+
+def test_a_request_that_may_wait_leaves_the_only_credential_its_rest() -> None:
+    acme = pool(credential(1))
+    acme.answers[1] = answer(429, retry_after="7")
+    acme.request()
+
+    refusal = acme.request(asks_resting=False)
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.retry_after_s == pytest.approx(7, abs=0.8)
+    assert acme.calls == [1]
+
+
+def give_back(acme: Pool, attempt: Attempt, *, wait_s: float, tokens: int = 0) -> Outcome:
+    acme.dispatcher.claim(attempt).give_back(wait_s=wait_s, tokens=tokens)
+    return Outcome(kind=Kind.FULL)
+
+
+def test_what_is_full_for_all_workers_together_is_passed_over_and_counts_as_no_try() -> None:
+    acme = pool(*credentials(4, rpm=10))
+    attempts = acme.dispatcher.attempts(route())
+    attempt = next(attempts)
+    for _ in range(3):
+        attempt = attempts.send(give_back(acme, attempt, wait_s=20))
+
+    assert (attempt.credential.id, attempt.number) == (4, 1)
+    assert acme.dispatcher._budget.balance == pytest.approx(3.2)
+    assert [acme.dispatcher.in_flight(number) for number in range(1, 5)] == [0, 0, 0, 0]
+
+    with pytest.raises(StopIteration) as end:
+        attempts.send(give_back(acme, attempt, wait_s=9))
+    assert end.value.value == Refusal(reason=Reason.RATE_LIMITED, retry_after_s=pytest.approx(9))
+
+    acme.clock.time += 9.1
+    assert acme.request() == OK
+    assert acme.calls == [4]
+
+
+def test_a_credential_too_full_for_many_tokens_still_serves_few() -> None:
+    acme = pool(credential(1, tpm=1000))
+    attempts = acme.dispatcher.attempts(route(), estimate_tokens=500)
+    give_back(acme, next(attempts), wait_s=20, tokens=500)
+    attempts.close()
+
+    assert isinstance(acme.request(estimate_tokens=600), Refusal)
+    assert acme.request(estimate_tokens=100) == OK
+
+
+def test_where_all_workers_are_counted_together_each_may_use_a_limit_up() -> None:
+    acme = pool(credential(1, rpm=6))
+    acme.dispatcher._mirror.known.crew = Crew(size=3, index=1)
+    assert [isinstance(acme.request(), Outcome) for _ in range(3)] == [True, True, False]
+
+    acme.dispatcher.count_elsewhere(True)
+    acme.clock.time += 61
+    assert [isinstance(acme.request(), Outcome) for _ in range(7)] == [True] * 6 + [False]

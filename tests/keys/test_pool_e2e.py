@@ -1,22 +1,26 @@
-"""The pool in real processes, two workers where two matter, against the scripted upstream."""
+"""The pool in real processes, two workers where two matter, against the scripted upstream.
 
-import hashlib
+A busy machine must not matter: what happens is waited for, and times are taken where the upstream saw the calls.
+"""
+
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from statistics import median
 
+import httpx
 import pytest
 
-from tests.e2e.client import ask, opened, question
+from tests.e2e.client import TLS, ask, opened, question
 from tests.gateway import MakeGateway, RunningGateway
+from tests.keys.processes import at_once, calls_by_key, key_names, until
 from tests.upstream import ScriptedUpstream
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 MODEL = "mock-n2-d0"
+#: A worker hears of another's news within a second; a busy machine gets some more.
+NEWS_S = 2.0
 
 
 @pytest.fixture
@@ -25,14 +29,12 @@ def scripted(upstream_process: ScriptedUpstream) -> ScriptedUpstream:
     return upstream_process
 
 
-def calls_by_key(scripted: ScriptedUpstream, keys: list[str]) -> Counter[str]:
-    names = {hashlib.sha256(key.encode()).hexdigest(): key for key in keys}
-    return Counter(names[attempt["key_sha256"]] for attempt in scripted.attempts())
-
-
-def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
-    with ThreadPoolExecutor(max_workers=20) as threads:
-        return list(threads.map(work, range(count)))
+def resting(running: RunningGateway) -> list[str]:
+    rows = running.sql(
+        "SELECT c.label FROM keys_credentialstate s JOIN keys_credential c ON c.id = s.credential_id"
+        " WHERE s.state <> 'ready' AND s.until > now()"
+    )
+    return [row["label"] for row in rows]
 
 
 def test_a_429_holds_in_both_workers_while_the_other_credential_serves(
@@ -40,39 +42,53 @@ def test_a_429_holds_in_both_workers_while_the_other_credential_serves(
 ) -> None:
     keys = ["sk-aaaa-0001", "sk-bbbb-0002"]
     running = gateway(workers=2, upstream=scripted, keys=keys)
+    running.hurry(first_byte_timeout_s=20, idle_timeout_s=20)
     scripted.script("status=429,retry_after=7", key=keys[0])
     while not calls_by_key(scripted, keys)[keys[0]]:
         ask(running, MODEL)
-    cooled_at = time.monotonic()
+    until(lambda: resting(running), within_s=5, every_s=0.02)
+    time.sleep(NEWS_S)
+    names = key_names(keys)
+    cooled_at = max(one["started_at"] for one in scripted.attempts() if names[one["key_sha256"]] == keys[0])
     scripted.reset()
-    time.sleep(1)
 
-    while time.monotonic() < cooled_at + 6:
+    def a_serves() -> bool:
         assert all(seen.ended_well for seen in at_once(10, lambda _: ask(running, MODEL)))
-        time.sleep(0.1)
-    assert set(calls_by_key(scripted, keys)) == {keys[1]}
+        return keys[0] in calls_by_key(scripted, keys)
 
-    time.sleep(cooled_at + 8.5 - time.monotonic())
-    at_once(20, lambda _: ask(running, MODEL))
-    assert set(calls_by_key(scripted, keys)) == set(keys)
+    until(a_serves, within_s=30)
+
+    back_at = min(one["started_at"] for one in scripted.attempts() if names[one["key_sha256"]] == keys[0])
+    assert back_at >= cooled_at + 7
+    assert calls_by_key(scripted, keys)[keys[1]] >= 10
 
 
-def test_all_cooling_is_answered_at_once(gateway: MakeGateway, scripted: ScriptedUpstream) -> None:
+def test_all_cooling_is_answered_at_once_with_the_earliest_time(
+    gateway: MakeGateway, scripted: ScriptedUpstream
+) -> None:
     keys = ["sk-aaaa-0001", "sk-bbbb-0002"]
     running = gateway(upstream=scripted, keys=keys)
-    scripted.script("status=429,retry_after=30")
-    ask(running, MODEL)
-    ask(running, MODEL)
+    scripted.script("status=429,retry_after=300", key=keys[0])
+    scripted.script("status=429,retry_after=30", key=keys[1])
+    until(lambda: ask(running, MODEL) and len(resting(running)) == 2, within_s=10)
     calls = len(scripted.attempts())
 
-    began = time.monotonic()
-    seen = ask(running, MODEL)
-    took_s = time.monotonic() - began
+    with httpx.Client(base_url=running.base_url, verify=TLS, headers={"x-api-key": running.token}) as client:
+        refused = [timed(client, question(MODEL)) for _ in range(30)]
+        # Answered from memory, without an upstream, a record or the pool: as fast as the gateway can be here and now.
+        fastest = [timed(client, question(MODEL) | {"max_tokens": 0}) for _ in range(30)]
 
-    assert seen.status == 429
-    assert 20 <= int(seen.headers["retry-after"]) <= 33
-    assert took_s < 0.15  # a client's start included
+    assert {answer.status_code for answer, _ in refused} == {429}
+    assert all(20 <= int(answer.headers["retry-after"]) <= 33 for answer, _ in refused)
+    assert {answer.status_code for answer, _ in fastest} == {200}
     assert len(scripted.attempts()) == calls
+    assert median(took for _, took in refused) < max(0.05, 3 * median(took for _, took in fastest))
+
+
+def timed(client: httpx.Client, body: dict[str, object]) -> tuple[httpx.Response, float]:
+    began = time.monotonic()
+    answer = client.post("/v1/messages", json=body)
+    return answer, time.monotonic() - began
 
 
 def test_a_failing_upstream_is_not_stormed_and_heals_by_itself(
@@ -81,15 +97,16 @@ def test_a_failing_upstream_is_not_stormed_and_heals_by_itself(
     keys = [f"sk-many-{number:04}" for number in range(6)]
     running = gateway(workers=2, upstream=scripted, keys=keys)
     scripted.script("status=500")
-    seen = at_once(100, lambda number: ask(running, MODEL, f"question {number}"))
+    seen = at_once(160, lambda number: ask(running, MODEL, f"question {number}"))
     assert not any(one.ended_well for one in seen)
-    assert len(scripted.attempts()) <= 1.25 * 100 + 3  # each of two workers begins with three
+    assert len(scripted.attempts()) <= 1.25 * 160
 
     scripted.reset()
-    healed_at = time.monotonic()
-    while len(calls_by_key(scripted, keys)) < len(keys):
-        assert time.monotonic() < healed_at + 60, calls_by_key(scripted, keys)
-        ask(running, MODEL)
+    healed_at = time.time()
+    until(lambda: ask(running, MODEL) and len(calls_by_key(scripted, keys)) == len(keys), within_s=120)
+    names = key_names(keys)
+    firsts = {names[one["key_sha256"]]: one["started_at"] for one in reversed(scripted.attempts())}
+    assert max(firsts.values()) <= healed_at + 60
 
 
 def test_a_poison_prompt_ejects_nobody(gateway: MakeGateway, scripted: ScriptedUpstream) -> None:
@@ -136,17 +153,11 @@ def test_the_claims_of_a_killed_worker_are_gone_within_fifteen_seconds(
         )
         return {row["id"]: row["open"] or 0 for row in rows}
 
-    until = time.monotonic() + 10
-    while sum(claims().values()) < 12:
-        assert time.monotonic() < until, claims()
-        time.sleep(0.2)
-
-    victim = next(pid for pid in running.worker_pids() if any(name.endswith(f":{pid}") for name in claims()))
+    until(lambda: sum(claims().values()) == 12, within_s=30)
+    # Whoever holds the most: so that there are claims to lose.
+    victim = int(max(claims().items(), key=lambda item: item[1])[0].rpartition(":")[2])
     running.kill9(victim)
-    killed_at = time.monotonic()
-    while any(name.endswith(f":{victim}") for name in claims()):
-        assert time.monotonic() < killed_at + 15
-        time.sleep(0.2)
+    until(lambda: not any(name.endswith(f":{victim}") for name in claims()), within_s=15)
     is_over.set()
     for thread in threads:
         thread.join(timeout=10)
@@ -161,17 +172,22 @@ def test_the_encryption_key_is_rotated_under_twenty_streams(gateway: MakeGateway
     def talk(_: int) -> list[str]:
         failed = []
         while not rotated.is_set():
-            seen = ask(running, "mock-n10-d10")
+            seen = ask(running, "script/frames=10,gap=200ms")
             if not seen.ended_well:
                 failed.append(str(seen.error))
         return failed
 
+    def open_now() -> int:
+        return sum(attempt["ended"] is None for attempt in scripted.attempts())
+
     def rotate() -> str:
-        time.sleep(0.5)
         try:
+            until(lambda: open_now() >= 15, within_s=30)
             return running.command("rotate_encryption_key", "--new")
         finally:
-            time.sleep(1.5)
+            # Every worker serves with the new key before it is over.
+            done = len(scripted.attempts())
+            until(lambda: len(scripted.attempts()) >= done + 20, within_s=60)
             rotated.set()
 
     with ThreadPoolExecutor(max_workers=21) as threads:

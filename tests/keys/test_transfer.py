@@ -17,7 +17,9 @@ PASSPHRASE = "correct horse battery staple"
 
 
 def fill() -> None:
-    acme = Upstream.objects.create(name="acme", base_url="https://api.acme.example/v1", profile_overrides={"stop_max": 2})
+    acme = Upstream.objects.create(
+        name="acme", base_url="https://api.acme.example/v1", profile_overrides={"stop_max": 2}
+    )
     other = Upstream.objects.create(
         name="other", base_url="https://other.example/v1", dialect="anthropic", enabled=False
     )
