@@ -8,7 +8,7 @@ https://openrouter.ai/docs/use-cases/usage-accounting (all read 2026-11-30).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from translator.core.events import Usage, UsageSource
@@ -90,12 +90,13 @@ def settle_usage(
     """
     if report is None:
         return Usage(input_tokens=input_estimate, output_tokens=output_estimate, source=UsageSource.ESTIMATED, notes=())
+    is_cached_sane, report = _with_cache_within_input(report)
     cache_read, cache_write = report.cache_read or 0, report.cache_write or 0
     input_, output = _input_tokens(report), _output_tokens(report)
     notes = report.notes
     if output is not None and _is_absurd(output, output_estimate, max_tokens):
         output, notes = None, tuple(dict.fromkeys([*notes, "usage_absurd"]))
-    is_whole = is_complete and input_ is not None and output is not None
+    is_whole = is_complete and is_cached_sane and input_ is not None and output is not None
     if not is_complete:
         output = max(output or 0, output_estimate)
     return Usage(
@@ -151,6 +152,16 @@ def _input_tokens(report: Report) -> int | None:
     return report.input if _counts_cache_apart(report) else max(0, report.input - cached)
 
 
+def _with_cache_within_input(report: Report) -> tuple[bool, Report]:
+    """Cut cached tokens down to the input that they are part of; also tell whether there was nothing to cut."""
+    read, written = report.cache_read or 0, report.cache_write or 0
+    if not report.input or read + written <= report.input or _counts_cache_apart(report):
+        return True, report
+    read = min(read, report.input)
+    notes = tuple(dict.fromkeys([*report.notes, "usage_absurd"]))
+    return False, replace(report, cache_read=read, cache_write=min(written, report.input - read), notes=notes)
+
+
 def _output_tokens(report: Report) -> int | None:
     """Return the output, with the thinking that some upstreams leave out of it but not out of the total."""
     if not report.input or report.total is None or _counts_cache_apart(report):
@@ -160,6 +171,8 @@ def _output_tokens(report: Report) -> int | None:
 
 
 def _counts_cache_apart(report: Report) -> bool:
-    """Tell by the total whether the input does not include what the cache served."""
-    cached = (report.cache_read or 0) + (report.cache_write or 0)
-    return cached > 0 and report.total == (report.input or 0) + cached + (report.output or 0)
+    """Tell by the total, or by more cached tokens than input, whether the input leaves out what the cache served."""
+    cached, input_ = (report.cache_read or 0) + (report.cache_write or 0), report.input or 0
+    if report.total is None:
+        return 0 < input_ < cached
+    return cached > 0 and report.total == input_ + cached + (report.output or 0)
