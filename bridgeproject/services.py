@@ -16,6 +16,7 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from bridgeproject.scrub import ScrubbingFormatter
 from translator.relay import Gateway
+from usage.pool_alerts import Addresses
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ async def _start() -> Gateway:
         redis_url=settings.REDIS_URL,
         queue_s=settings.QUEUE_S,
         queue_max=settings.QUEUE_MAX,
+        alerts=Addresses(emails=settings.ALERT_EMAILS, webhook=settings.ALERT_WEBHOOK),
         worker=f"{socket.gethostname()}:{os.getpid()}",
     )
     await started.start()

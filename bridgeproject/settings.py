@@ -112,6 +112,9 @@ MAILERS = {
 DEFAULT_FROM_EMAIL = env_str("BRIDGE_MAIL_FROM", "bridge@localhost")
 
 AUTHENTICATION_BACKENDS = ["members.backends.MemberBackend"]
+#: Who is told of credentials that somebody must look after.
+ALERT_EMAILS = env_list("BRIDGE_ALERT_EMAILS")
+ALERT_WEBHOOK = env_secret("BRIDGE_ALERT_WEBHOOK")
 LOGIN_URL = "members:login"
 LOGIN_REDIRECT_URL = "members:home"
 LOGOUT_REDIRECT_URL = "members:login"

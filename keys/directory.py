@@ -88,6 +88,16 @@ class Directory:
         """How many credentials our key ring doesn't open."""
         return self._snapshot.undecryptable
 
+    def sealed(self) -> tuple[tuple[UpstreamEntry, CredentialEntry], ...]:
+        """Return the credentials that our key ring doesn't open, with their upstreams."""
+        snapshot = self._snapshot
+        return tuple(
+            (upstream, entry)
+            for upstream in snapshot.upstreams.values()
+            for entry in snapshot.credentials.get(upstream.id, ())
+            if entry.enabled and entry.defect == "undecryptable"
+        )
+
     def secrets(self) -> frozenset[str]:
         """Return every opened secret, for the scrubber of logs."""
         groups = self._snapshot.credentials.values()

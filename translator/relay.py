@@ -31,6 +31,7 @@ from translator.upstream import UpstreamClient
 from usage.calibrations import CalibrationStore
 from usage.idempotency import Idempotency
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
+from usage.pool_alerts import Addresses, PoolAlerts
 
 if TYPE_CHECKING:
     from usage.credential_limits import CredentialLimits
@@ -63,6 +64,7 @@ class Gateway:
         redis_url: Redis for exact limits across nodes; empty for none.
         queue_s: How long a call may wait for a credential that rests or is full; 0 for not at all.
         queue_max: So many may wait at once.
+        alerts: Who is told of credentials that somebody must look after.
         worker: This process's name among the workers.
     """
 
@@ -77,10 +79,12 @@ class Gateway:
         worker: str,
         queue_s: float = 0,
         queue_max: int = 100,
+        alerts: Addresses | None = None,
     ) -> None:
         self.directory = Directory(conninfo, parse_key_ring(encryption_keys))
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
         self.last_used = LastUsed(conninfo)
+        self._alerts = PoolAlerts(conninfo, alerts or Addresses(), self.directory.sealed)
         self.ledger = Ledger(conninfo, spool_dir, worker, redis_url)
         self.upstream = UpstreamClient(allowed=allowed_upstreams)
         self.idempotency = Idempotency(conninfo, self.ledger.worker_id)
@@ -106,6 +110,7 @@ class Gateway:
         await self.last_used.start()
         await self.ledger.start()
         await self._calibrations.start()
+        await self._alerts.start()
         self._warden = asyncio.create_task(self._end_streams_of_revoked_tokens(), name="revoked tokens")
 
     async def aclose(self) -> None:
@@ -114,6 +119,7 @@ class Gateway:
             self._warden.cancel()
         for stream in list(self._streams):
             await stream.aclose()
+        await self._alerts.close()
         await self.dispatcher.close()
         await self.idempotency.close()
         await self.last_used.close()

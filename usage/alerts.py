@@ -1,8 +1,9 @@
-"""Warnings of soft limits, by mail and by webhook. Each percentage is warned of once per period."""
+"""Messages to an administrator, by mail and by webhook; warnings of soft limits, each percentage once per period."""
 
 import asyncio
 import logging
 import socket
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
@@ -33,20 +34,31 @@ async def warn_of_budgets(connection: LedgerConnection, book: BudgetBook) -> Non
 
 
 def warn(entry: BudgetEntry, percent: int) -> None:
-    """Send the mail and call the webhook; what fails is logged, and holds nothing up."""
+    """Tell of a soft limit that was passed."""
     text = f"Budget {entry.name!r} ({entry.subject}, per {entry.period}) has passed {percent} %."
+    facts = {"budget": entry.name, "percent": percent, "spent": entry.spent, "limit": entry.limit}
+    tell(
+        f"Budget {entry.name} at {percent} %",
+        text,
+        emails=entry.warn_emails,
+        webhook=entry.warn_webhook,
+        body=orjson.dumps(facts | {"unit": entry.unit, "text": text}),
+    )
+
+
+def tell(subject: str, text: str, *, emails: Sequence[str], webhook: str, body: bytes) -> None:
+    """Send the mail and call the webhook; what fails is logged, and holds nothing up."""
     logger.warning("%s", text)
-    if entry.warn_emails:
+    if emails:
         try:
-            send_mail(f"Budget {entry.name} at {percent} %", text, None, list(entry.warn_emails))
+            send_mail(subject, text, None, list(emails))
         except OSError as exc:  # SMTP errors are among them
             logger.error("the warning could not be mailed: %s", exc)
-    if entry.warn_webhook:
-        facts = {"budget": entry.name, "percent": percent, "spent": entry.spent, "limit": entry.limit}
+    if webhook:
         try:
-            call_webhook(entry.warn_webhook, orjson.dumps(facts | {"unit": entry.unit, "text": text}))
+            call_webhook(webhook, body)
         except (OSError, HTTPException, RefusedURL) as exc:
-            logger.error("the webhook of budget %s could not be called: %s", entry.id, exc)
+            logger.error("the webhook for %r could not be called: %s", subject, exc)
 
 
 def call_webhook(url: str, body: bytes) -> None:

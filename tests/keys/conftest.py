@@ -8,6 +8,7 @@ from django.test import Client
 
 from bridgeproject.database import conninfo
 from keys.models import Upstream
+from tests.upstream import ScriptedUpstream
 
 
 @pytest.fixture
@@ -47,3 +48,10 @@ def upstream(db) -> Upstream:
 def dsn(transactional_db) -> str:
     """How to reach the tests' database from a connection of one's own."""
     return conninfo(django_settings.DATABASES["default"] | {"NAME": connection.settings_dict["NAME"]})
+
+
+@pytest.fixture
+def scripted(upstream_process: ScriptedUpstream) -> ScriptedUpstream:
+    """The scripted upstream, with nothing in its memory."""
+    upstream_process.reset()
+    return upstream_process

@@ -23,12 +23,6 @@ MODEL = "mock-n2-d0"
 NEWS_S = 2.0
 
 
-@pytest.fixture
-def scripted(upstream_process: ScriptedUpstream) -> ScriptedUpstream:
-    upstream_process.reset()
-    return upstream_process
-
-
 def resting(running: RunningGateway) -> list[str]:
     rows = running.sql(
         "SELECT c.label FROM keys_credentialstate s JOIN keys_credential c ON c.id = s.credential_id"

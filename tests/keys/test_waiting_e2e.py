@@ -41,11 +41,11 @@ def sent(running: RunningGateway) -> socket.socket:
 
 @pytest.mark.parametrize("keys", [KEYS, KEYS[:1]])
 def test_calls_wait_for_the_rest_to_end_and_are_served_once(
-    gateway: MakeGateway, upstream: ScriptedUpstream, keys: list[str]
+    gateway: MakeGateway, scripted: ScriptedUpstream, keys: list[str]
 ) -> None:
-    running = gateway(upstream=upstream, keys=keys, BRIDGE_QUEUE_S="30")
+    running = gateway(upstream=scripted, keys=keys, BRIDGE_QUEUE_S="30")
     running.hurry(first_byte_timeout_s=20, idle_timeout_s=20)
-    upstream.script("status=429,retry_after=3", times=len(keys))
+    scripted.script("status=429,retry_after=3", times=len(keys))
     began = time.monotonic()
 
     seen = at_once(10, lambda number: ask(running, MODEL, f"question {number}"), threads=10)
@@ -53,14 +53,14 @@ def test_calls_wait_for_the_rest_to_end_and_are_served_once(
     assert all(one.ended_well for one in seen)
     assert time.monotonic() - began >= 3
     # Who met the 429 was sent twice, the others once: nobody asked in vain while all rested.
-    assert len(upstream.attempts()) == 10 + len(keys)
+    assert len(scripted.attempts()) == 10 + len(keys)
     records = running.settled()
     assert sorted(record["attempt"] for record in records).count(1) == 10
 
 
-def test_a_stream_gets_no_headers_while_it_waits(gateway: MakeGateway, upstream: ScriptedUpstream) -> None:
-    running = gateway(upstream=upstream, keys=KEYS[:1], BRIDGE_QUEUE_S="60")
-    upstream.script("status=429,retry_after=4", times=1)
+def test_a_stream_gets_no_headers_while_it_waits(gateway: MakeGateway, scripted: ScriptedUpstream) -> None:
+    running = gateway(upstream=scripted, keys=KEYS[:1], BRIDGE_QUEUE_S="60")
+    scripted.script("status=429,retry_after=4", times=1)
     with sent(running) as connection:
         until(lambda: waiting(running) == 1, within_s=10)
         connection.settimeout(0.5)
@@ -72,10 +72,10 @@ def test_a_stream_gets_no_headers_while_it_waits(gateway: MakeGateway, upstream:
 
 
 def test_who_leaves_frees_the_place_and_who_finds_none_is_told_at_once(
-    gateway: MakeGateway, upstream: ScriptedUpstream
+    gateway: MakeGateway, scripted: ScriptedUpstream
 ) -> None:
-    running = gateway(upstream=upstream, keys=KEYS, BRIDGE_QUEUE_S="300", BRIDGE_QUEUE_MAX="1")
-    upstream.script("status=429,retry_after=120")
+    running = gateway(upstream=scripted, keys=KEYS, BRIDGE_QUEUE_S="300", BRIDGE_QUEUE_MAX="1")
+    scripted.script("status=429,retry_after=120")
     with sent(running):
         until(lambda: waiting(running) == 1, within_s=10)
         refused = ask(running, MODEL)
@@ -86,9 +86,9 @@ def test_who_leaves_frees_the_place_and_who_finds_none_is_told_at_once(
         until(lambda: waiting(running) == 1, within_s=10)
 
 
-def test_who_would_wait_longer_than_allowed_is_told_at_once(gateway: MakeGateway, upstream: ScriptedUpstream) -> None:
-    running = gateway(upstream=upstream, keys=KEYS, BRIDGE_QUEUE_S="5")
-    upstream.script("status=429,retry_after=50")
+def test_who_would_wait_longer_than_allowed_is_told_at_once(gateway: MakeGateway, scripted: ScriptedUpstream) -> None:
+    running = gateway(upstream=scripted, keys=KEYS, BRIDGE_QUEUE_S="5")
+    scripted.script("status=429,retry_after=50")
     with ThreadPoolExecutor() as threads:
         seen = threads.submit(ask, running, MODEL).result(timeout=5)
 

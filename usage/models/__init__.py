@@ -7,6 +7,7 @@ what was deleted stays in the reports under the name it had. Money is integer 1e
 from usage.models.budgets import Budget, Reservation
 from usage.models.calibration import InputCalibration
 from usage.models.history import PoolChange
+from usage.models.pool_warnings import PoolWarning
 from usage.models.prices import Price
 from usage.models.records import UsageRecord
 from usage.models.sums import UsageDay, UsageHour
@@ -17,6 +18,7 @@ __all__ = [
     "IdempotencyKey",
     "InputCalibration",
     "PoolChange",
+    "PoolWarning",
     "Price",
     "Reservation",
     "UsageDay",
