@@ -16,6 +16,8 @@ DATA_DIR = Path(env_str("BRIDGE_DATA_DIR") or BASE_DIR / ".bridge").resolve()
 DEBUG = env_bool("BRIDGE_DEBUG")
 SECRET_KEY = secret_key(DATA_DIR)
 ALLOWED_HOSTS = env_list("BRIDGE_ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]", "testserver"]
+#: Where the admin answers; empty for everywhere.
+ADMIN_HOSTS = env_list("BRIDGE_ADMIN_HOSTS")
 CSRF_TRUSTED_ORIGINS = env_list("BRIDGE_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
@@ -54,6 +56,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "members.admin_hosts.keep_admin_apart",
     "members.second_factor.SecondFactorMiddleware",
     "members.proof.ProofMiddleware",
     "members.audit.name_actor",
@@ -109,12 +112,12 @@ MAILERS = {
         },
     }
 }
-DEFAULT_FROM_EMAIL = env_str("BRIDGE_MAIL_FROM", "bridge@localhost")
-
-AUTHENTICATION_BACKENDS = ["members.backends.MemberBackend"]
 #: Who is told of credentials that somebody must look after.
 ALERT_EMAILS = env_list("BRIDGE_ALERT_EMAILS")
 ALERT_WEBHOOK = env_secret("BRIDGE_ALERT_WEBHOOK")
+DEFAULT_FROM_EMAIL = env_str("BRIDGE_MAIL_FROM", "bridge@localhost")
+
+AUTHENTICATION_BACKENDS = ["members.backends.MemberBackend"]
 LOGIN_URL = "members:login"
 LOGIN_REDIRECT_URL = "members:home"
 LOGOUT_REDIRECT_URL = "members:login"

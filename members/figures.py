@@ -58,6 +58,11 @@ class Figures:
     def cost_usd(self) -> float:
         return self.cost_nano / NANO
 
+    @property
+    def shown_amount(self) -> int:
+        """What a bar shows: money where prices are known, else tokens as if each cost 1e-9 USD."""
+        return self.cost_nano or self.tokens
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLeft:

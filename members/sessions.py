@@ -25,6 +25,8 @@ SESSIONS_MAX = 25
 REQUESTS_MAX = 2000
 #: A request belongs to a thread if its input is at least this share of what the thread's last one had.
 KEPT_SHARE = 0.9
+#: So many sub-agents are shown one by one, those with the most input.
+AGENTS_MAX = 20
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
 
@@ -80,7 +82,7 @@ class Thread:
 
     alias: str
     requests: list[Request] = field(default_factory=list)
-    #: "main agent", "sub-agent" or "single calls".
+    #: "main agent", "sub-agent", "smaller conversations" or "single calls".
     part: str = ""
 
     @property
@@ -163,11 +165,14 @@ def requests_of(user_id: int, session_id: str, since: datetime) -> list[Request]
 def threads(requests: Iterable[Request]) -> list[Thread]:
     """Put requests that can be one conversation together, and name the parts.
 
-    A request goes to the longest thread it can continue, else it begins one. The thread with the most input is the
-    main agent's; others with more than one request are sub-agents; what was asked only once is gathered by model.
+    Requests without input failed before they were counted, and are left out. A request goes to the longest thread
+    it can continue, else it begins one. The thread with the most input is the main agent's; others with more than
+    one request are sub-agents; what was asked only once is gathered by model.
     """
     found: list[Thread] = []
     for request in requests:
+        if not request.all_input_tokens:
+            continue
         candidates = [thread for thread in found if thread.takes(request)]
         if candidates:
             max(candidates, key=lambda each: each.requests[-1].all_input_tokens).requests.append(request)
@@ -179,18 +184,27 @@ def threads(requests: Iterable[Request]) -> list[Thread]:
 def _named(found: Sequence[Thread]) -> list[Thread]:
     if not found:
         return []
-    main = max(found, key=lambda thread: thread.all_input_tokens)
+    main, *others = sorted(found, key=lambda thread: -thread.all_input_tokens)
     main.part = "main agent"
-    others = [thread for thread in found if thread is not main]
     agents = [thread for thread in others if len(thread.requests) > 1]
-    for thread in agents:
+    for thread in agents[:AGENTS_MAX]:
         thread.part = "sub-agent"
-    singles: dict[str, Thread] = {}
-    for thread in others:
-        if len(thread.requests) == 1:
-            gathered = singles.setdefault(thread.alias, Thread(alias=thread.alias, part="single calls"))
-            gathered.requests += thread.requests
-    return [main, *sorted(agents, key=lambda each: each.first_at), *singles.values()]
+    return [
+        main,
+        *sorted(agents[:AGENTS_MAX], key=lambda each: each.first_at),
+        *_gathered("smaller conversations", agents[AGENTS_MAX:]),
+        *_gathered("single calls", [thread for thread in others if len(thread.requests) == 1]),
+    ]
+
+
+def _gathered(part: str, found: Iterable[Thread]) -> Iterable[Thread]:
+    """Put threads of one model together, oldest request first."""
+    by_model: dict[str, Thread] = {}
+    for thread in found:
+        by_model.setdefault(thread.alias, Thread(alias=thread.alias, part=part)).requests += thread.requests
+    for gathered in by_model.values():
+        gathered.requests.sort(key=lambda request: request.started_at)
+    return by_model.values()
 
 
 def _records(user_id: int, since: datetime) -> QuerySet[UsageRecord]:

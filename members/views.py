@@ -18,6 +18,8 @@ from members.tokens import is_usable
 
 DAYS_DEFAULT = 7
 DAYS_MAX = 90
+#: Sessions are summed from single records: longer spans would take too long for who works all day.
+SESSION_DAYS_MAX = 14
 
 
 @require_safe
@@ -25,7 +27,7 @@ DAYS_MAX = 90
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
     now, days = timezone.now(), _days(request)
-    user_id = member_of(request).pk
+    user_id, session_days = member_of(request).pk, min(days, SESSION_DAYS_MAX)
     by_day = figures.by_day(user_id, days, now)
     tokens = ClientToken.objects.filter(user=user_id, revoked_at=None).order_by("-expires_at")
     context = {
@@ -33,10 +35,10 @@ def home(request: HttpRequest) -> HttpResponse:
         "spans": figures.SPANS,
         "total": figures.total(by_day),
         "by_day": by_day,
-        "dearest_day": max(each.cost_nano or each.tokens for each in by_day) or 1,
-        "is_priced": any(each.cost_nano for each in by_day),
+        "dearest_day": max(each.shown_amount for each in by_day) or 1,
         "by_model": figures.by_model(user_id, days, now),
-        "sessions": sessions.latest_sessions(user_id, figures.first_day(days, now)),
+        "sessions": sessions.latest_sessions(user_id, figures.first_day(session_days, now)),
+        "session_days": session_days if session_days < days else None,
         "budgets": figures.budgets_left(request.user, now),
         "tokens": [{"row": token, "is_usable": is_usable(token, now)} for token in tokens],
         "setups": setups(base_url(request)),

@@ -25,6 +25,11 @@ def cost(figures: Any) -> str:
 
 
 @register.filter
+def percent_of(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f}"
+
+
+@register.filter
 def tokens(number: float) -> str:
     for size, unit in ((THOUSAND**3, "G"), (THOUSAND**2, "M"), (THOUSAND, "k")):
         if number >= size:

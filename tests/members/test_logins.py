@@ -189,3 +189,12 @@ def test_the_admins_login_leads_into_the_admin(ada: User) -> None:
     answer = browser.post(ADMIN_LOGIN, {"username": "ada", "password": PASSWORD, "next": "/admin/"})
 
     assert answer["Location"] == "/admin/"
+
+
+@pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("localhost:8443", 200), ("127.0.0.1:8000", 404)])
+def test_the_admin_can_have_a_host_of_its_own(client_of, ada: User, settings, host: str, status: int) -> None:
+    settings.ADMIN_HOSTS = ["localhost"]
+    browser = client_of(ada)
+
+    assert browser.get("/admin/", headers={"host": host}).status_code == status
+    assert browser.get("/", headers={"host": host}).status_code == 200

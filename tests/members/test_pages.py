@@ -196,3 +196,14 @@ def test_a_page_takes_few_queries_however_much_there_is(client_of, bob: User, dj
 
     with django_assert_max_num_queries(25):
         browser.get("/?days=90")
+
+
+def test_a_long_span_keeps_to_recent_sessions(client_of, bob: User) -> None:
+    add_record(bob, session_id="old-session", age=timedelta(days=20))
+    add_record(bob, session_id="new-session")
+
+    page = text_of(client_of(bob).get("/?days=30"))
+
+    assert "new-session" in page
+    assert "old-session" not in page
+    assert "(last 14 days)" in page

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
-from members.sessions import Request, threads
+from members.sessions import AGENTS_MAX, Request, threads
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -45,3 +45,19 @@ def test_another_model_is_another_part_and_single_calls_are_gathered() -> None:
 
 def test_nothing_has_no_parts() -> None:
     assert threads([]) == []
+
+
+def test_many_conversations_are_gathered() -> None:
+    requests = [request(0, 10_000), request(1, 11_000)]
+    for number in range(AGENTS_MAX + 3):
+        start, size = 10 + 10 * number, int(9000 * 0.8**number)
+        requests += [request(start, size), request(start + 2, size + 1)]
+
+    found = [each.part for each in threads(requests)]
+
+    assert found.count("sub-agent") == AGENTS_MAX
+    assert found.count("smaller conversations") == 1
+
+
+def test_requests_that_failed_before_they_were_counted_are_left_out() -> None:
+    assert parts([request(0, 100), request(2, 0), request(4, 120)]) == [("main agent", "big", [100, 120])]
