@@ -98,6 +98,7 @@ def test_the_form_offers_what_the_period_holds(root: Client, spent: None) -> Non
     choices = {choice.name: choice for choice in context["choices"]}
     assert choices["team"].options == [("102", "blue"), ("101", "red")]
     assert choices["team"].chosen == "102"
+    assert [label for _, label, _ in context["kept"]] == ["team blue"]
     assert choices["model"].options == [("glm-5", "glm-5"), ("qwen-4", "qwen-4")]
     assert choices["user"].options == [("1", "alice"), ("2", "bob")]
 

@@ -56,6 +56,7 @@ def show(request: HttpRequest) -> HttpResponse:
         question = asked(words, scope, groups=groups)
     rows = [_with_tokens(row) for row in report(question)]
     whole = report(_without_groups(question))
+    choices = list(_choices(question, scope))
     state = _state(question, words)
     return shown(
         request,
@@ -74,9 +75,9 @@ def show(request: HttpRequest) -> HttpResponse:
         group_names=[*SPANS, *DIMENSIONS],
         by=question.groups[0],
         then=question.groups[1] if len(question.groups) > 1 else "",
-        choices=list(_choices(question, scope)),
+        choices=choices,
         hidden=[(name, value) for name, value in question.keep.items() if name not in OFFERED],
-        kept=[(name, _label_of(name, value, rows), _link(_without(state, name))) for name, value in question.keep.items()],
+        kept=[(name, _label_of(name, value, choices), _link(_without(state, name))) for name, value in question.keep.items()],
         periods=[_period(days, label, state) for days, label in PERIODS],
         exports=[(kind, _export(state, question, kind)) for kind in ("csv", "json")],
         records=_records_link(state),
@@ -197,9 +198,9 @@ def _seen(question: Question, scope: Scope) -> dict[str, dict[str, str]]:
     return found
 
 
-def _label_of(name: str, value: str, rows: Iterable[Mapping[str, Any]]) -> str:
-    known = next((row[name] for row in rows if str(row.get(f"{name}_id")) == value), None)
-    return f"{name} {known or value}"
+def _label_of(name: str, value: str, choices: Iterable[Choice]) -> str:
+    known = {text: label for choice in choices if choice.name == name for text, label in choice.options}
+    return f"{name} {known.get(value, value)}"
 
 
 def _period(days: int, label: str, state: Mapping[str, str]) -> tuple[str, str, bool]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
@@ -81,8 +81,7 @@ def show(request: HttpRequest, request_id: str) -> HttpResponse:
     mine = visible_to(request.user, UsageRecord.objects.filter(request_id=request_id.replace("\x00", "")))
     records = list(mine.order_by("attempt", "id")[:ATTEMPTS_MAX])
     if not records:
-        msg = "No such request, or it isn't yours to see."
-        raise Http404(msg)
+        return shown(request, "usage/request_missing.html", "Request", status=404, request_id=request_id)
     attempts = told(records, timezone.now(), with_pool=may_see_pool(request.user))
     last = records[-1]
     return shown(

@@ -9,7 +9,7 @@ from usage.models import PoolChange
 
 #: What changed more often is cut off: the newest changes are shown.
 CHANGES_MAX = 2_000
-ROWS_MAX = 30
+ROWS_MAX = 15
 #: A rest that began earlier than this before the window is over, or stands in the list of credentials.
 LOOK_BACK = timedelta(days=7)
 
@@ -42,13 +42,13 @@ class Bands:
 
 
 def credential_bands(now: datetime, *, since: datetime) -> Bands:
-    """Return a row for each credential, or model on it, that wasn't ready all the time since then."""
+    """Return a row for each credential, or model on it, that wasn't ready all the time: those that rested most first."""
     changes = PoolChange.objects.filter(changed_at__gte=since - LOOK_BACK, changed_at__lte=now).order_by("-id")
     by_name: dict[str, list[PoolChange]] = {}
     for change in reversed(changes[:CHANGES_MAX]):
         by_name.setdefault(name_of(change), []).append(change)
     rows = [BandRow(name=name, bands=list(_bands(own, since, now))) for name, own in sorted(by_name.items())]
-    rows = [row for row in rows if row.bands]
+    rows = sorted((row for row in rows if row.bands), key=lambda row: -sum(band.width_percent for band in row.bands))
     return Bands(start=since, end=now, rows=rows[:ROWS_MAX], more=max(0, len(rows) - ROWS_MAX))
 
 
