@@ -17,7 +17,18 @@ Address = IPv4Address | IPv6Address
 LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:-]+)*/?")
 #: Reserved names, and those that only mean something inside one network.
-PRIVATE_SUFFIXES = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa", "test", "invalid", "onion")
+PRIVATE_SUFFIXES = (
+    "localhost",
+    "localdomain",
+    "local",
+    "internal",
+    "intranet",
+    "lan",
+    "home.arpa",
+    "test",
+    "invalid",
+    "onion",
+)
 #: IPv6 ranges that carry an IPv4 address in their last 32 bits.
 EMBEDDING_NETWORKS = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"), IPv6Network("::/96"))
 
