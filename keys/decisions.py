@@ -52,6 +52,8 @@ class Explained:
     reason: str
     #: What its score was made of.
     terms: list[tuple[str, float]]
+    #: All of them together.
+    score: float
     #: The best candidates and their scores, the lowest first.
     closest: list[tuple[str, float]]
     #: (why, how many, some of them)
@@ -68,6 +70,7 @@ def explain(decision: Mapping[str, Any]) -> Explained:
     passed_over: dict[str, Any] = dict(decision.get("passed_over", {}))
     ids = [
         decision["chosen"],
+        *tried,
         *(place[0] for place in closest),
         *(i for why in passed_over.values() for i in why["ids"]),
     ]
@@ -80,6 +83,7 @@ def explain(decision: Mapping[str, Any]) -> Explained:
         chosen=named(decision["chosen"]),
         reason=REASONS.get(decision.get("why", ""), ""),
         terms=[(TERMS.get(name, name), value) for name, value in decision.get("terms", {}).items()],
+        score=sum(decision.get("terms", {}).values()),
         closest=[(named(credential_id), score) for credential_id, score in closest],
         passed_over=[
             (OBSTACLES.get(why) or why, int(found["count"]), ", ".join(map(named, found["ids"])))

@@ -26,6 +26,11 @@ CAUSES = {
     "throttled": "rate limit of the whole account",
 }
 
+DEFECTS = {
+    "no_secret": "none is stored",
+    "undecryptable": "no encryption key of this installation opens the secret",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -50,7 +55,7 @@ def standing(credential: Credential, states: Iterable[StateFields], ring: KeyRin
     if not credential.enabled:
         return replace(shown, state="disabled")
     if defect := defect_of(credential, ring):
-        return replace(shown, state=defect.replace("_", " "))
+        return replace(shown, state=defect.replace("_", " "), cause=DEFECTS.get(defect, ""))
     whole = next((s for s in states if not s.model_name), None)
     if whole is not None and whole.state != State.READY:
         return replace(shown, state=state_now(whole), cause=CAUSES.get(whole.cause, ""), until=whole.until)

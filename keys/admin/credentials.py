@@ -1,5 +1,5 @@
 from collections import deque
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.timesince import timesince, timeuntil
 from django.views.decorators.debug import sensitive_post_parameters
@@ -27,6 +28,7 @@ from keys.standing import Standing, Use, standing, uses
 
 #: A member of staff may test so often in a minute, in one process.
 TESTS_A_MINUTE = 10
+JUST_NOW = timedelta(minutes=1)
 
 EDITABLE = ["label", "enabled", "draining", "priority", "weight", "rpm", "tpm", "concurrency"]
 
@@ -92,13 +94,13 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
     list_filter = [StateFilter, ("upstream", admin.RelatedOnlyFieldListFilter), "enabled", "draining"]
     list_select_related = ["upstream"]
     search_fields = ["label", "upstream__name", "last_four"]
-    readonly_fields = ["ends_in", "use", "states"]
+    readonly_fields = ["ends_in", "standing_now", "use", "last_success", "last_failure", "states"]
     actions = ["enable", "disable", "drain", "restore"]
     actions_detail = ["test"]
     fieldsets = [
         (None, {"fields": ["upstream", "label", "secret", "ends_in", "enabled", "draining"]}),
-        ("Use", {"fields": ["priority", "weight", "rpm", "tpm", "concurrency", "use"]}),
-        ("State", {"fields": ["states"]}),
+        ("Now", {"fields": ["standing_now", "use", "last_success", "last_failure", "states"]}),
+        ("Limits and order", {"fields": ["priority", "weight", "rpm", "tpm", "concurrency"]}),
     ]
 
     @method_decorator(sensitive_post_parameters("secret"))
@@ -141,6 +143,12 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
     def state(self, credential: Credential) -> str:
         return _standing(credential).state
 
+    @admin.display(description="state")
+    def standing_now(self, credential: Credential) -> str:
+        now, rest = _standing(credential), self.rests_for(credential)
+        words = [now.state, *([now.cause] if now.cause else [])]
+        return ": ".join(words) + (f", for {rest}" if rest != "-" else "")
+
     @admin.display(description="cause")
     def cause(self, credential: Credential) -> str:
         return _standing(credential).cause or "-"
@@ -155,8 +163,8 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
         use = credential.use  # type: ignore[attr-defined]
         parts = [
             _of("open", use.in_flight, credential.concurrency),
-            _of("requests/min", use.sends, credential.rpm),
-            _of("tokens/min", use.tokens, credential.tpm),
+            _of("requests a minute", use.sends, credential.rpm),
+            _of("tokens a minute", use.tokens, credential.tpm),
         ]
         return ", ".join(filter(None, parts)) or "-"
 
@@ -243,12 +251,14 @@ def may_test(user_id: int | None) -> bool:
 def _of(unit: str, used: int, limit: int | None) -> str:
     """Say how much of a limit is used; "" when there is neither use nor a limit."""
     if limit is None:
-        return f"{used} {unit}" if used > 0 else ""
-    return f"{max(used, 0)} of {limit} {unit}"
+        return f"{used:,} {unit.replace('s ', ' ', 1) if used == 1 else unit}" if used > 0 else ""
+    return f"{max(used, 0):,} of {limit:,} {unit}"
 
 
 def _ago(moment: datetime | None) -> str:
-    return f"{timesince(moment, depth=1)} ago" if moment else "-"
+    if moment is None:
+        return "-"
+    return "just now" if timezone.now() - moment < JUST_NOW else f"{timesince(moment, depth=1)} ago"
 
 
 def _usual_model(credential: Credential) -> str:

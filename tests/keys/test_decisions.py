@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from keys.decisions import OBSTACLES, REASONS, TERMS, explain, render_decision
 from keys.models import Credential, Upstream
 from tests.keys.pools import answer, credential, credentials, pool, route
@@ -33,15 +35,26 @@ def test_the_page_shows_it_and_escapes(upstream: Upstream) -> None:
 
 def test_a_second_attempt_names_who_was_asked_before(upstream: Upstream) -> None:
     acme = pool(*credentials(3))
+    asked = Credential.objects.create(upstream=upstream, label="asked before", pk=1)
     attempts = acme.dispatcher.attempts(route())
     first = next(attempts)
     acme.dispatcher.claim(first).release(answer(500))
 
     second = attempts.send(answer(500))
 
-    assert explain(second.decision).tried == [f"credential {first.credential.id}, since deleted"]
-    assert "Asked before it" in render_decision(second.decision)
+    assert explain(second.decision).tried == [str(asked)]
+    assert "Asked before it: asked before" in render_decision(second.decision)
     attempts.close()
+
+
+def test_what_a_score_is_made_of_adds_up_on_the_page(upstream: Upstream) -> None:
+    acme = pool(credential(1, weight=2))
+    acme.hold()
+
+    told = explain(acme.hold().attempt.decision)
+
+    assert told.score == pytest.approx(told.closest[0][1])
+    assert "together" in render_decision(acme.hold().attempt.decision)
 
 
 def test_a_decision_about_three_hundred_is_small() -> None:
