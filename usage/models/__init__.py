@@ -10,6 +10,7 @@ from usage.models.history import PoolChange
 from usage.models.pool_warnings import PoolWarning
 from usage.models.prices import Price
 from usage.models.records import UsageRecord
+from usage.models.saved import SavedReport
 from usage.models.sums import UsageDay, UsageHour
 from usage.models.workers import IdempotencyKey, WorkerLease
 
@@ -21,6 +22,7 @@ __all__ = [
     "PoolWarning",
     "Price",
     "Reservation",
+    "SavedReport",
     "UsageDay",
     "UsageHour",
     "UsageRecord",

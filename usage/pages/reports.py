@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from usage.pages.access import for_staff, shown
 from usage.pages.charts import Chart, pivot
+from usage.pages.saved import saved_for, teams_to_share_with
 from usage.reports import DIMENSIONS, SPANS, Question, report
 from usage.views import Refused, asked
 from usage.visibility import Scope, scope_of
@@ -81,6 +82,9 @@ def show(request: HttpRequest) -> HttpResponse:
         periods=[_period(days, label, state) for days, label in PERIODS],
         exports=[(kind, _export(state, question, kind)) for kind in ("csv", "json")],
         records=_records_link(state),
+        saved=saved_for(request.user),
+        teams=teams_to_share_with(request.user),
+        query=urlencode(state),
     )  # fmt: skip
 
 

@@ -2,11 +2,14 @@
 
 from django.urls import path
 
-from usage.pages import incident, reports, requests
+from usage.pages import incident, reports, requests, saved
 
 app_name = "usage_pages"
 urlpatterns = [
     path("reports/", reports.show, name="report"),
+    path("reports/saved/", saved.save, name="save_report"),
+    path("reports/saved/<int:pk>/", saved.show, name="saved_report"),
+    path("reports/saved/<int:pk>/delete/", saved.delete, name="delete_report"),
     path("incident/", incident.show, name="incident"),
     path("requests/<path:request_id>/", requests.show, name="request"),
 ]
