@@ -46,8 +46,12 @@ class ChunkReader:
             raise self._sse.error
 
     def close(self) -> Iterator[dict[str, Any]]:
-        """Yield what the end of the stream completes."""
-        return self._chunks(self._sse.close())
+        """Yield what the end of the stream completes.
+
+        Raises:
+            UpstreamProtocolError: As in `feed`.
+        """
+        yield from self._chunks(self._sse.close())
 
     def _chunks(self, frames: Iterable[SSEFrame]) -> Iterator[dict[str, Any]]:
         for frame in frames:

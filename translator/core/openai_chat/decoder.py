@@ -89,10 +89,7 @@ class Decoder:
         """
         if self.is_done:
             return []
-        try:
-            self._read_chunks(self._chunks.feed(data))
-        except UpstreamProtocolError as error:
-            self._fail(protocol_error(error.message))
+        self._read_chunks(self._chunks.feed(data))
         return self._take() or self._pings()
 
     def finish(self) -> list[Event]:
@@ -131,13 +128,16 @@ class Decoder:
         return self._take()
 
     def _read_chunks(self, chunks: Iterable[dict[str, Any]]) -> None:
-        for chunk in chunks:
-            if chunk is END_MARK:
-                self._end()
-            else:
-                self._read_chunk(chunk)
-            if self.is_done:
-                break
+        try:
+            for chunk in chunks:
+                if chunk is END_MARK:
+                    self._end()
+                else:
+                    self._read_chunk(chunk)
+                if self.is_done:
+                    break
+        except UpstreamProtocolError as error:
+            self._fail(protocol_error(error.message))
 
     def _read_chunk(self, chunk: dict[str, Any]) -> None:
         if error := chunk.get("error"):
