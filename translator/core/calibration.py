@@ -3,7 +3,7 @@
 Tokenizers differ by model, and so do templates and prices of images. Each complete answer tells the true count of its
 input; the ratio to our estimate is averaged for each upstream model, newer answers counting more.
 
-A factor aims a little high: by the average distance of the answers from their average. A client that is told a little
+A factor aims a little high: by half the average distance of the answers from their average. A client that is told a little
 too much compacts a little early, one that is told too little overruns the window.
 """
 
@@ -22,6 +22,8 @@ SAMPLES_MIN = 3
 #: Requests estimated shorter than this tell of the upstream's template, not of its tokenizer.
 ESTIMATE_MIN = 100
 FACTOR_MIN, FACTOR_MAX = 0.5, 2.0
+#: How much of the deviation is added, to be rather high than low.
+CAUTION = 0.5
 #: One absurd count must not move the average beyond reason.
 RATIO_MIN, RATIO_MAX = 0.25, 4.0
 #: So many upstream models are remembered; where routes pass any name through, clients make up the names.
@@ -55,7 +57,7 @@ class Measured:
         """What to multiply an estimate by; 1 while too little is known."""
         if self.samples < SAMPLES_MIN:
             return 1.0
-        return min(FACTOR_MAX, max(FACTOR_MIN, self.ratio + self.deviation))
+        return min(FACTOR_MAX, max(FACTOR_MIN, self.ratio + CAUTION * self.deviation))
 
 
 class Calibration:
