@@ -83,7 +83,7 @@ def explain(decision: Mapping[str, Any]) -> Explained:
         chosen=named(decision["chosen"]),
         reason=REASONS.get(decision.get("why", ""), ""),
         terms=[(TERMS.get(name, name), value) for name, value in decision.get("terms", {}).items()],
-        score=sum(decision.get("terms", {}).values()),
+        score=dict(closest).get(decision["chosen"], sum(decision.get("terms", {}).values())),
         closest=[(named(credential_id), score) for credential_id, score in closest],
         passed_over=[
             (OBSTACLES.get(why) or why, int(found["count"]), ", ".join(map(named, found["ids"])))

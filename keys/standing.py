@@ -27,8 +27,8 @@ CAUSES = {
 }
 
 DEFECTS = {
-    "no_secret": "none is stored",
-    "undecryptable": "no encryption key of this installation opens the secret",
+    "no_secret": "none since the base URL changed",
+    "undecryptable": "no encryption key opens the secret",
 }
 
 

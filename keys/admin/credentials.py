@@ -163,8 +163,8 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
         use = credential.use  # type: ignore[attr-defined]
         parts = [
             _of("open", use.in_flight, credential.concurrency),
-            _of("requests a minute", use.sends, credential.rpm),
-            _of("tokens a minute", use.tokens, credential.tpm),
+            _of("requests/min", use.sends, credential.rpm),
+            _of("tokens/min", use.tokens, credential.tpm),
         ]
         return ", ".join(filter(None, parts)) or "-"
 
@@ -251,7 +251,7 @@ def may_test(user_id: int | None) -> bool:
 def _of(unit: str, used: int, limit: int | None) -> str:
     """Say how much of a limit is used; "" when there is neither use nor a limit."""
     if limit is None:
-        return f"{used:,} {unit.replace('s ', ' ', 1) if used == 1 else unit}" if used > 0 else ""
+        return f"{used:,} {unit.replace('s/', '/') if used == 1 else unit}" if used > 0 else ""
     return f"{max(used, 0):,} of {limit:,} {unit}"
 
 

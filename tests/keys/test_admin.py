@@ -151,7 +151,7 @@ def test_the_list_shows_the_load_of_all_live_workers_against_the_limits(
         reverse("admin:keys_credential_change", args=[credential.pk]),
     ):
         shown = client_of(alice).get(url).content.decode()
-        assert "3 of 10 open, 6 of 60 requests a minute, 700 tokens a minute" in shown
+        assert "3 of 10 open, 6 of 60 requests/min, 700 tokens/min" in shown
 
 
 def test_an_upstream_that_rests_is_shown_so(client_of, alice: User, upstream: Upstream) -> None:
