@@ -76,6 +76,7 @@ def settlement_of(
         stop_reason=exchange.stop_reason or "",
         http_status=http_status,
         error_type=error.type.value if error else "",
+        error_message=error.message if error else "",
         ttft_ms=ttft_ms,
         duration_ms=duration_ms,
         notes=(*prepared.notes, *exchange.notes, *usage.notes),

@@ -14,6 +14,7 @@ from usage.states import Source, State
 
 NOTES_MAX = 16
 NOTE_LENGTH_MAX = 64
+MESSAGE_LENGTH_MAX = 500
 _TERMINAL = frozenset(State.values) - {State.OPEN.value}
 
 #: Text columns of an open record and their lengths.
@@ -81,6 +82,8 @@ class Settlement:
     max_tokens: int | None = None
     http_status: int | None = None
     error_type: str = ""
+    #: What the client was told, already masked.
+    error_message: str = ""
     stop_reason: str = ""
     ttft_ms: int | None = None
     duration_ms: int | None = None
@@ -115,6 +118,7 @@ def settled_row(settlement: Settlement) -> dict[str, Any]:
         "thinking_tokens": counts.thinking_tokens,
         "http_status": clean_number(settlement.http_status, 32_767),
         "error_type": clean_text(settlement.error_type, 64),
+        "error_message": clean_text(settlement.error_message, MESSAGE_LENGTH_MAX),
         "stop_reason": clean_text(settlement.stop_reason, 64),
         "ttft_ms": clean_number(settlement.ttft_ms),
         "duration_ms": clean_number(settlement.duration_ms),

@@ -31,6 +31,7 @@ _SETTLED_COLUMNS = {
     **dict.fromkeys(TOKENS, "bigint"),
     "http_status": "smallint",
     "error_type": "text",
+    "error_message": "text",
     "stop_reason": "text",
     "ttft_ms": "integer",
     "duration_ms": "integer",
@@ -40,6 +41,11 @@ _SETTLED_COLUMNS = {
 
 def _declared(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def _settled(name: str) -> str:
+    # A spool that an earlier version wrote has no messages.
+    return "coalesce(f.error_message, '')" if name == "error_message" else f"f.{name}"
 
 
 def cost_expression(t: str, p: str) -> str:
@@ -111,7 +117,7 @@ booked AS (
 SETTLE = f"""
 WITH done AS (
     UPDATE usage_usagerecord AS r
-    SET {", ".join(f"{name} = f.{name}" for name in _SETTLED_COLUMNS)}, settled_at = now(),
+    SET {", ".join(f"{name} = {_settled(name)}" for name in _SETTLED_COLUMNS)}, settled_at = now(),
         (cost_nano, price_version) = (SELECT {cost_expression("f", "p")}, p.id {price_of_record("f")})
     FROM json_to_recordset($1::json) AS f(id uuid, {_declared(_SETTLED_COLUMNS)})
     WHERE r.id = f.id AND r.state = 'open' AND r.id BETWEEN $2 AND $3

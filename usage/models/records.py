@@ -46,6 +46,8 @@ class UsageRecord(models.Model):
     source = models.CharField("usage source", max_length=16, choices=Source, default=Source.UNKNOWN)
     http_status = models.SmallIntegerField("HTTP status", null=True)
     error_type = models.CharField(max_length=64)
+    #: What the client was told, without secrets.
+    error_message = models.CharField(max_length=500, db_default="")
     stop_reason = models.CharField(max_length=64)
     notes = ArrayField(models.TextField(), default=list)
 
