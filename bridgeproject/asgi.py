@@ -6,11 +6,15 @@ admin keeps Django's handler.
 """
 
 import os
+import warnings
 
 import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bridgeproject.settings")
 django.setup(set_prefix=False)
+
+# WhiteNoise's files are small: reading them at once is what we want.
+warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
 
 from typing import Any  # noqa: E402
 
