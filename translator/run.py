@@ -340,13 +340,13 @@ class Run:
         answer, self._answer = self._answer, None
         if answer is None:
             return
-        if linger:
-            try:
-                while await answer.read(until=self._loop.time() + LINGER_S):
-                    pass
-            except (TimeoutError, UpstreamBroke):
+        try:
+            while linger and await answer.read(until=self._loop.time() + LINGER_S):
                 pass
-        await answer.aclose()
+        except (TimeoutError, UpstreamBroke):
+            pass
+        finally:
+            await answer.aclose()
 
     def _ttft_ms(self) -> int | None:
         return None if self._first_delta_at is None else round((self._first_delta_at - self._sent_at) * 1000)

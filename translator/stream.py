@@ -85,8 +85,10 @@ class Stream:
     async def aclose(self) -> None:
         """Settle and close; a stream that was read to its end has nothing left to do."""
         self._is_done = True
-        if self._exchange.is_complete and not self._stopped:
-            await self._end()
-        await self._run.leave()
-        while self.when_closed:
-            self.when_closed.pop()()
+        try:
+            if self._exchange.is_complete and not self._stopped:
+                await self._end()
+            await self._run.leave()
+        finally:  # also when the closing itself is cut off: what the request holds of budgets must go back
+            while self.when_closed:
+                self.when_closed.pop()()
