@@ -31,6 +31,7 @@ _FACTS = {
     "cost_nano": "coalesce(sum(cost_nano), 0)::bigint",
     "unpriced": "count(*) FILTER (WHERE cost_nano IS NULL)",
 }
+SESSION_COLUMNS = tuple(_FACTS)
 
 
 def sessions(question: Question) -> list[dict[str, Any]]:

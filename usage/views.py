@@ -20,7 +20,7 @@ from keys.tokens import digest, is_well_formed
 from usage.exports import as_csv, records_csv, records_json
 from usage.periods import day_start, parse_day
 from usage.reports import DIMENSIONS, PAGE_MAX, Question, attempts_in, records, report
-from usage.session_reports import DAYS_MAX, sessions
+from usage.session_reports import DAYS_MAX, SESSION_COLUMNS, sessions
 from usage.visibility import Scope, scope_of
 
 READ_SCOPE = "usage:read"
@@ -58,6 +58,9 @@ async def sessions_view(request: HttpRequest) -> HttpResponseBase:
         return _refusal(refusal)
     except ValueError as exc:
         return _refusal(Refused(HTTPStatus.BAD_REQUEST, str(exc)))
+    if request.GET.get("format") == "csv":
+        text = as_csv(SESSION_COLUMNS, rows)
+        return _download(HttpResponse(text, content_type="text/csv; charset=utf-8"), "sessions.csv")
     return _json({"from": question.start, "to": question.end, "sessions": rows})
 
 

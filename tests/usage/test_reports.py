@@ -194,6 +194,9 @@ async def test_the_api_answers_by_what_the_asker_may_see(members: Callable[[], A
     assert await status(authorization=f"Bearer {tokens['plain']}") == 403
     assert (await client.get("/usage/api/sessions")).status_code == 401
     assert (await client.get("/usage/api/sessions", headers={"x-api-key": tokens["reads"]})).status_code == 200
+    table = await client.get("/usage/api/sessions?format=csv", headers={"x-api-key": tokens["reads"]})
+    assert table.content.decode().startswith("session,user_id,user,client,version,started_at,")
+    assert table["content-disposition"] == 'attachment; filename="sessions.csv"'
     long = await client.get("/usage/api/sessions?from=2020-01-01", headers={"x-api-key": tokens["reads"]})
     assert long.status_code == 400
     own = await client.get("/usage/api/report?by=user", headers={"x-api-key": tokens["reads"]})
