@@ -60,6 +60,7 @@ def test_calls_wait_for_the_rest_to_end_and_are_served_once(
 
 def test_a_stream_gets_no_headers_while_it_waits(gateway: MakeGateway, scripted: ScriptedUpstream) -> None:
     running = gateway(upstream=scripted, keys=KEYS[:1], BRIDGE_QUEUE_S="60")
+    running.hurry(first_byte_timeout_s=20, idle_timeout_s=20)
     scripted.script("status=429,retry_after=4", times=1)
     with sent(running) as connection:
         until(lambda: waiting(running) == 1, within_s=10)

@@ -1,5 +1,6 @@
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -9,8 +10,11 @@ import pytest
 from django.core import mail
 
 from keys.entries import CredentialEntry, UpstreamEntry
+from tests.e2e.client import ask
+from tests.gateway import MakeGateway
 from tests.keys.pools import credential, upstream
-from usage.pool_alerts import Addresses, PoolAlerts, Trouble, tell_of
+from tests.keys.processes import until
+from usage.pool_alerts import LOOK_EVERY_S, Addresses, PoolAlerts, Trouble, tell_of
 
 Query = Callable[..., list[dict[str, Any]]]
 Sealed = list[tuple[UpstreamEntry, CredentialEntry]]
@@ -200,3 +204,21 @@ def test_a_webhook_that_is_away_holds_nothing_up(settings: Any, caplog: pytest.L
 
     assert len(mail.outbox) == 1
     assert "could not be called" in caplog.text
+
+
+@pytest.mark.slow
+def test_of_two_workers_one_calls_the_webhook(gateway: MakeGateway, upstream_process: Any, hook: str) -> None:
+    upstream_process.reset()
+    keys = ["sk-aaaa-0001", "sk-bbbb-0002"]
+    running = gateway(workers=2, upstream=upstream_process, keys=keys, BRIDGE_ALERT_WEBHOOK=hook)
+    upstream_process.script("status=401", key=keys[0])
+
+    def is_told() -> bool:
+        ask(running, "mock-n2-d0")
+        return bool(Hook.bodies)
+
+    until(is_told, within_s=60)
+    time.sleep(2 * LOOK_EVERY_S + 1)
+
+    (body,) = map(orjson.loads, Hook.bodies)
+    assert body["credentials"] == [{"upstream": "scripted", "credential": "key-1", "cause": "wrong_key"}]
