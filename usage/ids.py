@@ -6,11 +6,13 @@ The first 48 bits are the time, so a range of ids is a range of times: partition
 
 import secrets
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 _COUNTER_BITS = 42
 _VERSION_AND_VARIANT = 0x7 << 76 | 0b10 << 62
+#: The last second that has a date, less a day for what is reckoned from it.
+_LAST_S = 253_402_300_799 - 86_400
 _last_ms = 0
 _counter = 0
 
@@ -33,3 +35,8 @@ def new_record_id() -> UUID:
 def first_id_at(moment: datetime) -> UUID:
     """Return the bound below which no id of `moment` or later can lie."""
     return UUID(int=round(moment.timestamp() * 1000) << 80)
+
+
+def moment_of(identity: UUID) -> datetime:
+    """Return the time that an id carries; ids of strangers may carry any."""
+    return datetime.fromtimestamp(min((identity.int >> 80) / 1000, _LAST_S), UTC)

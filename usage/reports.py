@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from usage.cleaning import BIGINT_MAX
 from usage.histogram import BUCKETS, percentile_ms
-from usage.ids import first_id_at
+from usage.ids import first_id_at, moment_of
 from usage.models import UsageHour
 from usage.periods import CLOCK_SLACK, is_midnight
 from usage.rollups import HISTOGRAMS, SUMS
@@ -110,7 +110,8 @@ def records(
     """Return a page of records, newest first, and where the next one goes on; None at the end."""
     limit = min(limit, PAGE_MAX)
     where, places = kept(question)
-    low, high = first_id_at(question.start - CLOCK_SLACK), after or first_id_at(question.end + CLOCK_SLACK)
+    high = after or first_id_at(question.end + CLOCK_SLACK)
+    low = first_id_at(_first_day(question, before=moment_of(high), count=limit + 1) - CLOCK_SLACK)
     statement = f"""
         SELECT {", ".join(RECORD_COLUMNS)} FROM usage_usagerecord
         WHERE id >= %s AND id < %s AND started_at >= %s AND started_at < %s {where}
@@ -121,6 +122,32 @@ def records(
     return rows[:limit], rows[limit - 1]["id"] if len(rows) > limit else None
 
 
+def _first_day(question: Question, *, before: datetime, count: int) -> datetime:
+    """Return how far back one must look for so many records, by the sums: not over months for the few there are.
+
+    Filters with an index of their own need no help.
+    """
+    if INDEXED & question.keep.keys() or (question.scope.is_everything and not question.keep):
+        return question.start
+    where, places = kept(question)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT min(day) FROM (SELECT day, sum(sum(attempts)) OVER (ORDER BY day DESC) - sum(attempts) AS later"
+            f" FROM usage_usageday WHERE day >= %s AND day <= %s {where} GROUP BY day HAVING sum(attempts) > 0) AS days"
+            " WHERE later < %s",
+            # Of the day that the page begins in, some records may have been on the page before.
+            [question.start, before - CLOCK_SLACK - timedelta(days=1), *places, count],
+        )
+        first: datetime | None = (cursor.fetchone() or (None,))[0]
+    # What is still open stands in no sum.
+    newest = min(before, timezone.now()) - OPEN_AT_MOST
+    return max(question.start, min(first or newest, newest))
+
+
+#: Filters that an index of the records answers.
+INDEXED = {"user", "token", "model", "credential"}
+#: No attempt runs longer.
+OPEN_AT_MOST = timedelta(days=1)
 #: What a page of records tells of each.
 RECORD_COLUMNS = (
     "id", "request_id", "attempt", "started_at", "settled_at", "state", "source", "http_status", "error_type",

@@ -3,6 +3,7 @@ import io
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -14,6 +15,7 @@ from keys.tokens import issue_token, revoke_token
 from tests.usage.conftest import a_record, aside
 from tests.usage.test_records import an_end, settled
 from usage.exports import as_csv, safe_cell
+from usage.ids import first_id_at, new_record_id
 from usage.periods import day_start
 from usage.records import RecordWriter
 from usage.reports import Question, records, report
@@ -22,6 +24,7 @@ from usage.states import Source, State
 from usage.visibility import Scope
 
 pytestmark = [pytest.mark.urls("tests.usage.urls"), pytest.mark.django_db(transaction=True)]
+Query = Callable[..., list[dict[str, Any]]]
 ALL = Scope(is_everything=True)
 
 
@@ -132,6 +135,33 @@ async def test_records_page_by_key_without_gap_or_repetition(spent: None) -> Non
 
     assert len(seen) == len(set(seen)) == 9
     assert seen == sorted(seen, reverse=True)
+
+
+async def test_few_records_are_found_however_old_and_page_by_page(writer: RecordWriter, query: Query) -> None:
+    now = timezone.now()
+    for days in (0, 0, 3, 9, 9, 25):
+        moment = now - timedelta(days=days)
+        record = a_record(id=UUID(int=first_id_at(moment).int + new_record_id().int % 2**80), client_name="rare")
+        await writer.open(record)
+        query("UPDATE usage_usagerecord SET started_at = %s WHERE id = %s", moment, record.id)
+        writer.settle(an_end(record))
+    await writer.open(a_record(client_name="rare"))
+    await writer.open(a_record(client_name="running"))
+    await settled(writer)
+
+    for limit in (1, 2, 3, 7):
+        question = a_question(keep={"client": "rare"}, start=now - timedelta(days=60))
+        page, after = await aside(records, question, limit=limit)
+        seen = page
+        while after is not None:
+            page, after = await aside(records, question, after=after, limit=limit)
+            seen += page
+        assert len(seen) == 7, limit
+
+    assert len((await aside(records, a_question(keep={"client": "running"})))[0]) == 1
+    assert (await aside(records, a_question(keep={"client": "none"})))[0] == []
+    strange = UUID(int=2**128 - 1)
+    assert len((await aside(records, a_question(keep={"client": "running"}), after=strange))[0]) == 1
 
 
 async def test_sessions_are_summed_up_per_token(writer: RecordWriter) -> None:
