@@ -145,7 +145,7 @@ def _first_day(question: Question, *, before: datetime, count: int) -> datetime:
 
 
 #: Filters that an index of the records answers.
-INDEXED = {"user", "token", "model", "credential"}
+INDEXED = {"user", "token", "model", "credential", "state"}
 #: No attempt runs longer.
 OPEN_AT_MOST = timedelta(days=1)
 #: What a page of records tells of each.
