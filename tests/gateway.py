@@ -26,7 +26,7 @@ from django.conf import settings
 from psycopg.rows import dict_row
 from psycopg.sql import SQL, Composed, Identifier
 
-from bridgeproject.database import conninfo, embedded_parts
+from bridgeproject.database import DATABASE_NAME, conninfo, embedded_parts
 from tests import processes
 from tests.processes import Running
 from tests.upstream import ScriptedUpstream
@@ -54,6 +54,7 @@ class MakeGateway(Protocol):
         upstream: ScriptedUpstream | None = None,
         keys: Sequence[str] = ("sk-one",),
         commands: Sequence[Sequence[str]] = (),
+        server: Path | None = None,
         **environment: str,
     ) -> "RunningGateway": ...
 
@@ -66,6 +67,8 @@ class RunningGateway:
     environment: dict[str, str]
     data_dir: Path
     workers: int
+    #: The data directory of the Postgres that it is on.
+    server: Path
     token: str = ""
     base_url: str = ""
     running: Running | None = field(default=None, repr=False)
@@ -157,7 +160,7 @@ class RunningGateway:
             connection.execute(query, values)
 
     def connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(database_conninfo(self.database), autocommit=True)
+        return psycopg.connect(database_conninfo(self.database, self.server), autocommit=True)
 
     def records(self) -> list[dict[str, Any]]:
         """Give all usage records, oldest first."""
@@ -188,12 +191,12 @@ def route_words(alias: str, upstream: str, model: str = "") -> list[str]:
     return ["add_route", alias, upstream, *([model] if model else [])]
 
 
-def database_conninfo(name: str) -> str:
-    return conninfo(embedded_parts(settings.DATA_DIR) | {"NAME": name})
+def database_conninfo(name: str, server: Path | None = None) -> str:
+    return conninfo(embedded_parts(server or settings.DATA_DIR) | {"NAME": name})
 
 
-def database_url(name: str) -> str:
-    return f"postgresql://postgres@/{name}?host={quote(embedded_parts(settings.DATA_DIR)['HOST'], safe='')}"
+def database_url(name: str, server: Path) -> str:
+    return f"postgresql://postgres@/{name}?host={quote(embedded_parts(server)['HOST'], safe='')}"
 
 
 def _create_database(name: str, template: str = "template1") -> None:
@@ -212,16 +215,19 @@ def migrated_template() -> str:
     return TEMPLATE
 
 
-def _gateway_on(database: str, data_dir: Path, *, workers: int, **more: str) -> RunningGateway:
+def _gateway_on(
+    database: str, data_dir: Path, *, workers: int, server: Path | None = None, **more: str
+) -> RunningGateway:
+    server = server or Path(settings.DATA_DIR)
     environment = {
         "DJANGO_SETTINGS_MODULE": "bridgeproject.settings",
         "BRIDGE_DATA_DIR": str(data_dir),
-        "BRIDGE_DATABASE_URL": database_url(database),
+        "BRIDGE_DATABASE_URL": database_url(database, server),
         "BRIDGE_ALLOW_PRIVATE_UPSTREAMS": "127.0.0.1",
         "BRIDGE_DRAIN_S": "5",
         **more,
     }
-    return RunningGateway(database=database, environment=environment, data_dir=data_dir, workers=workers)
+    return RunningGateway(database=database, environment=environment, data_dir=data_dir, workers=workers, server=server)
 
 
 @pytest.fixture(scope="session")
@@ -235,15 +241,21 @@ def make_gateway(migrated_template: str, tmp_path_factory: pytest.TempPathFactor
         upstream: ScriptedUpstream | None = None,
         keys: Sequence[str] = ("sk-one",),
         commands: Sequence[Sequence[str]] = (),
+        server: Path | None = None,
         **environment: str,
     ) -> RunningGateway:
-        database = f"gateway_{next(_numbers)}"
-        _create_database(database, migrated_template)
-        one = _gateway_on(database, tmp_path_factory.mktemp(database), workers=workers, **environment)
+        database = f"gateway_{next(_numbers)}" if server is None else DATABASE_NAME
+        to_database: list[list[str]] = []
+        if server is None:
+            _create_database(database, migrated_template)
+        else:
+            to_database = [["migrate", "--verbosity", "0"]]
+        folder = tmp_path_factory.mktemp(database)
+        one = _gateway_on(database, folder, workers=workers, server=server, **environment)
         to_upstream = (
             [upstream_words("scripted", upstream.base_url, *keys), route_words("*", "scripted")] if upstream else []
         )
-        printed = one.commands(*to_upstream, *commands, ["issue_token", "alice"])
+        printed = one.commands(*to_database, *to_upstream, *commands, ["issue_token", "alice"])
         one.token = printed.splitlines()[-1]
         one.hurry()
         made.append(one)
