@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 CHANNEL = "bridge_states"
 POLL_S = 0.8
 HEARTBEAT_S = 1.0
+START_TIMEOUT_S = 20
+#: How long a worker that joins others waits, so that they have heard of it and keep to their shares, and it of their use.
+JOIN_S = 2.0
 #: A worker that was silent for so long holds no claims.
 LEASE_S = 10
 FORGET_S = 3600
@@ -125,13 +128,23 @@ class StateStore:
         self._successes: dict[int, float] = {}
         self._successes_at = 0.0
         self._wanted = asyncio.Event()
+        self._known = asyncio.Event()
         self._follower = Follower(dsn, CHANNEL, self._refresh, poll_s=POLL_S)
         self._writer: asyncio.Task[None] | None = None
+        self._has_company = False
 
     async def start(self) -> None:
-        self._follower.start()
+        """Join the other workers: make oneself known first, then read what they told, so that one of two sees the other.
+
+        Raises:
+            TimeoutError: Postgres gave no answer in time.
+        """
         self._writer = asyncio.create_task(self._write_for_ever(), name="keys state writer")
-        await asyncio.wait_for(self._follower.ready.wait(), 20)
+        await asyncio.wait_for(self._known.wait(), START_TIMEOUT_S)
+        self._follower.start()
+        await asyncio.wait_for(self._follower.ready.wait(), START_TIMEOUT_S)
+        if self._has_company:
+            await asyncio.sleep(JOIN_S)
 
     async def close(self) -> None:
         """Write what is pending, give up the lease, and stop."""
@@ -167,6 +180,7 @@ class StateStore:
             states |= {(subject, row[0], row[1]): _health(row) for row in await cursor.fetchall()}
         cursor = await connection.execute(READ_WORKERS.encode(), [self._worker_id, LEASE_S])
         loads = dict(await cursor.fetchall())
+        self._has_company = bool(loads)
         crew = Crew(size=len(loads) + 1, index=sorted([*loads, self._worker_id]).index(self._worker_id))
         self._hear(Shared(read_at=read_at, states=states, others=_added_up(loads.values()), crew=crew))
 
@@ -203,6 +217,7 @@ class StateStore:
     async def _beat(self, connection: psycopg.AsyncConnection[Any]) -> None:
         loads = {str(credential_id): list(figures) for credential_id, figures in self._tell().items()}
         await connection.execute(BEAT.encode(), [self._worker_id, Jsonb(loads)])
+        self._known.set()
         if self._successes and self._now() - self._successes_at >= SUCCESS_FLUSH_S:
             self._successes_at = self._now()
             successes, self._successes = self._successes, {}

@@ -214,6 +214,26 @@ async def test_a_limit_holds_for_both_workers_together(workers: Workers) -> None
     assert open_now[0] == open_now[1]
 
 
+async def test_a_worker_that_joins_knows_what_the_others_used_before_it_serves(workers: Workers) -> None:
+    await database_sync_to_async(Credential.objects.update)(rpm=6)
+    upstream_id = workers.route().targets[0].upstream.id
+    await soon(lambda: workers.directories[0].credentials(upstream_id)[0].rpm == 6, within_s=4)
+    await workers.two.close()
+    await soon(lambda: workers.one._mirror.known.crew.size == 1, within_s=4)
+    sent = [0, 0]
+    while workers.hold(workers.one) is not None:
+        sent[0] += 1
+    assert sent[0] == 6 * COUNT
+
+    joining = Dispatcher(workers.dsn, workers.directories[0], "worker-3")
+    await joining.start()
+    while workers.hold(joining) is not None:
+        sent[1] += 1
+    await joining.close()
+
+    assert sent[1] == 0
+
+
 async def test_a_database_that_is_away_loses_no_state(workers: Workers) -> None:
     claim = workers.hold(workers.one)
     assert claim is not None
