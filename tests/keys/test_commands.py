@@ -25,7 +25,9 @@ def run(*words: str) -> str:
 def test_add_upstream_stores_it_with_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACME_KEY", "sk-from-environment\n")
 
-    line = run("add_upstream", "acme", URL + "/", "--key", "sk-one-canary", "--key-env", "ACME_KEY", "--profile", "vllm")
+    line = run(
+        "add_upstream", "acme", URL + "/", "--key", "sk-one-canary", "--key-env", "ACME_KEY", "--profile", "vllm"
+    )
 
     assert line == f"Added upstream acme at {URL} with 2 credentials\n"
     assert Upstream.objects.get().profile == "vllm"
