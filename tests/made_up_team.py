@@ -47,8 +47,9 @@ FAULTS = (
     ("truncated", 200, "api_error"),
 )
 FAULT_SHARE = 0.03
-#: So long ago the second key of the first upstream had a bad hour.
+#: So long ago two keys of the first upstream had a bad hour, and so many records began in it.
 INCIDENT_AGO = timedelta(hours=5)
+INCIDENT_RECORDS = 150
 SESSION_REQUESTS = 22
 MICRO, NANO = 10**6, 10**9
 
@@ -70,7 +71,7 @@ def make_up(base_url: str, password: str, *, records: int = 4000, days: int = 35
         cursor.execute(f"WITH {rolled('usage_usagerecord')} SELECT 1")
         cursor.execute("ANALYZE usage_usagerecord, usage_usagehour, usage_usageday")
     _make_budgets(cast)
-    PoolChange.objects.bulk_create(_pool_changes(cast, now))
+    PoolChange.objects.bulk_create(sorted(_pool_changes(cast, now), key=lambda change: change.changed_at))
     return cast
 
 
@@ -92,7 +93,7 @@ def _make_upstreams(base_url: str) -> dict[str, list[Credential]]:
     found = {}
     for name, count in KEYS.items():
         upstream = Upstream.objects.create(name=name, base_url=base_url)
-        secrets = [f"sk-{name}-{number:04d}-made-up" for number in range(1, count + 1)]
+        secrets = [f"sk-made-up-{name}-{number * 4391:04x}" for number in range(1, count + 1)]
         found[name] = list(add_secrets(upstream, secrets, label=name).credentials)
         models = [model for where, model, *_ in MODELS.values() if where == name]
         UpstreamModel.objects.bulk_create(
@@ -138,6 +139,8 @@ def _records(cast: Cast, dice: random.Random, now: datetime, count: int, days: i
     number = 0
     while number < count:
         moment, user = _moment(dice, now, days), _drawn(cast.people, dice)
+        if number < INCIDENT_RECORDS:
+            moment = _bad_hour(now) + timedelta(minutes=dice.uniform(0, 40))
         length = min(count - number, dice.randint(2, 2 * SESSION_REQUESTS))
         for record in _session(cast, dice, user, moment, length):
             if record.started_at < now - timedelta(minutes=1):
@@ -159,21 +162,37 @@ def _drawn(people: Sequence[User], dice: random.Random) -> User:
 
 
 def _session(cast: Cast, dice: random.Random, user: User, moment: datetime, length: int) -> Iterable[UsageRecord]:
-    """Give the requests of an agent: each reads again what went before, mostly from the cache."""
-    session_id = str(UUID(int=dice.getrandbits(128), version=4))
-    token = user.client_tokens.all()[0]
+    """Give the requests of an agent, and sometimes those of a sub-agent that it began."""
+    team, token = user.groups.exclude(name__startswith="role: ")[0], user.client_tokens.all()[0]
+    client_name, client_version = dice.choice(CLIENTS)
+    shared = {
+        "user_id": user.pk,
+        "user_name": user.username,
+        "team_id": team.pk,
+        "team_name": team.name,
+        "token_id": token.pk,
+        "token_name": token.name,
+        "client_name": client_name,
+        "client_version": client_version,
+        "session_id": str(UUID(int=dice.getrandbits(128), version=4)),
+    }
     (alias,) = dice.choices(list(MODELS), SHARES)
-    client = dice.choice(CLIENTS)
-    team = user.groups.exclude(name__startswith="role: ")[0]
+    yield from _conversation(cast, dice, alias, moment, length, shared)
+    if length > SESSION_REQUESTS:
+        begun = moment + timedelta(minutes=3)
+        yield from _conversation(cast, dice, "claude-haiku-4-5", begun, length // 3, shared)
+
+
+def _conversation(
+    cast: Cast, dice: random.Random, alias: str, moment: datetime, length: int, shared: dict[str, Any]
+) -> Iterable[UsageRecord]:
+    """Give the requests of one agent: each reads again what went before, mostly from the cache."""
     context = dice.randint(12_000, 22_000)
     for _ in range(length):
         fresh, output = dice.randint(200, 3500), dice.randint(60, 1800)
         record = _record(cast, dice, alias, moment, (context, fresh, output))
-        record.user_id, record.user_name = user.pk, user.username
-        record.team_id, record.team_name = team.pk, team.name
-        record.token_id, record.token_name = token.pk, token.name
-        record.client_name, record.client_version = client
-        record.session_id = session_id
+        for name, value in shared.items():
+            setattr(record, name, value)
         yield record
         context = min(context + fresh + output, 180_000)
         moment = record.settled_at + timedelta(seconds=dice.uniform(2, 90))
@@ -219,19 +238,24 @@ def _record(cast: Cast, dice: random.Random, alias: str, moment: datetime, sizes
 
 
 def _fault(dice: random.Random, record: UsageRecord, cast: Cast) -> tuple[str, int | None, str] | None:
-    since = timezone.now() - INCIDENT_AGO
-    is_bad_hour = since <= record.started_at < since + timedelta(hours=1)
-    if is_bad_hour and record.credential_id in {one.pk for one in cast.credentials["acme"][1:3]}:
+    since = _bad_hour(timezone.now())
+    if since <= record.started_at < since + timedelta(hours=1) and record.credential_id in {
+        one.pk for one in cast.credentials["acme"][1:3]
+    }:
         return ("upstream_error", 503, "overloaded_error") if dice.random() < 0.8 else None
     return dice.choice(FAULTS) if dice.random() < FAULT_SHARE else None
+
+
+def _bad_hour(now: datetime) -> datetime:
+    return (now - INCIDENT_AGO).replace(minute=0, second=0, microsecond=0)
 
 
 def _pool_changes(cast: Cast, now: datetime) -> Iterator[PoolChange]:
     """Give the rests of the last day: a bad hour, some rate limits, a secret that was refused."""
     acme, north = cast.credentials["acme"], cast.credentials["north"]
     rests = [
-        (acme[1], "ejected", "server_error", INCIDENT_AGO, 50),
-        (acme[2], "ejected", "server_error", INCIDENT_AGO - timedelta(minutes=8), 35),
+        (acme[1], "ejected", "server_error", now - _bad_hour(now) - timedelta(minutes=4), 50),
+        (acme[2], "ejected", "server_error", now - _bad_hour(now) - timedelta(minutes=9), 35),
         (acme[0], "cooling", "rate_limit", timedelta(hours=9), 12),
         (acme[0], "cooling", "rate_limit", timedelta(hours=7, minutes=20), 25),
         (north[1], "cooling", "overloaded", timedelta(hours=15), 40),
