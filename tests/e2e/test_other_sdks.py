@@ -17,7 +17,7 @@ CLIENTS = Path(__file__).parent / "clients"
 OLD_PYTHON_SDK = "anthropic==0.75.0"
 TYPESCRIPT_SDK = "@anthropic-ai/sdk@1.14.0"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
