@@ -238,5 +238,6 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,
     "STYLES": ["/static/bridge/admin.css"],
+    "SCRIPTS": ["/static/bridge/names.js"],
     "SIDEBAR": {"show_search": True, "navigation": "bridgeproject.navigation.navigation"},
 }

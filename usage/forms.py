@@ -113,6 +113,8 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        for part, name in zip(self.fields["valid_from"].widget.widgets, ("date", "time"), strict=True):
+            part.attrs["aria-label"] = f"Valid from, {name}"
         for kind in KINDS:
             self.fields[kind] = forms.DecimalField(
                 min_value=0,

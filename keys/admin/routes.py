@@ -1,5 +1,6 @@
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -8,8 +9,17 @@ from unfold.admin import ModelAdmin, TabularInline
 from keys.models import Route, RouteTarget
 
 
+class RouteTargetForm(forms.ModelForm):  # type: ignore[type-arg]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The column's head is no label for each row. (A relation's widget wraps the one that is drawn.)
+        for field in self.fields.values():
+            getattr(field.widget, "widget", field.widget).attrs["aria-label"] = field.label
+
+
 class RouteTargetInline(TabularInline):  # type: ignore[misc]
     model = RouteTarget
+    form = RouteTargetForm
     extra = 0
     min_num = 1
     fields = ["position", "upstream", "upstream_model", "weight"]
