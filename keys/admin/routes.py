@@ -14,7 +14,7 @@ class RouteTargetForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         # The column's head is no label for each row. (A relation's widget wraps the one that is drawn.)
         for field in self.fields.values():
-            drawn: forms.Widget = getattr(field.widget, "widget", field.widget)
+            drawn: Any = getattr(field.widget, "widget", field.widget)
             drawn.attrs["aria-label"] = field.label
 
 
