@@ -51,12 +51,13 @@ def site(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Runni
     return running
 
 
-def ask(site: RunningGateway, model: str, *, stream: bool = True) -> None:
-    """Send one message and read the whole answer."""
+def ask(site: RunningGateway, model: str, *, stream: bool = True) -> int:
+    """Send one message, read the whole answer and return its status."""
     body: dict[str, Any] = {"model": model, "max_tokens": 50, "stream": stream}
     body["messages"] = [{"role": "user", "content": "Hello"}]
     headers = {"x-api-key": site.token}
-    httpx.post(f"{site.base_url}/v1/messages", json=body, headers=headers, trust_env=False, timeout=20)
+    answer = httpx.post(f"{site.base_url}/v1/messages", json=body, headers=headers, trust_env=False, timeout=20)
+    return answer.status_code
 
 
 @pytest.fixture(scope="module")
