@@ -227,6 +227,7 @@ def test_the_application_runs_on_daphne_too(one: RunningGateway) -> None:
         try:
             there.wait_ready()
             seen = ask(there, "mock-n3-d0")
+            one.settled()  # Daphne ends at once, and what isn't settled by then is lost
         finally:
             daphne.terminate()
 
