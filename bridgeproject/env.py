@@ -37,17 +37,6 @@ def env_int(name: str, default: int) -> int:
         raise ImproperlyConfigured(msg) from None
 
 
-def env_float(name: str, default: float) -> float:
-    number = os.environ.get(name, "").strip()
-    if not number:
-        return default
-    try:
-        return float(number)
-    except ValueError:
-        msg = f"{name} is not a number: {number!r}"
-        raise ImproperlyConfigured(msg) from None
-
-
 def env_list(name: str) -> list[str]:
     """Split a comma-separated variable; blanks around and between the commas are dropped."""
     return [item for raw in os.environ.get(name, "").split(",") if (item := raw.strip())]
