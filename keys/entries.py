@@ -59,6 +59,13 @@ class ModelEntry:
     vision: bool | None
     pdf: bool | None
     reasoning: bool | None
+    #: What becomes of long conversations: off, trim or summary; only with a context window.
+    compaction: str = "off"
+    #: Percent of the window.
+    compact_above: int = 80
+    compact_to: int = 40
+    #: The alias that writes summaries; empty for the client's own.
+    summary_alias: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

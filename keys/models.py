@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -26,6 +27,12 @@ class Dialect(models.TextChoices):
 class Tools(models.TextChoices):
     NATIVE = "native", "native"
     EMULATED = "emulated", "emulated in the prompt"
+
+
+class Compaction(models.TextChoices):
+    OFF = "off", "off: the client is told that its prompt is too long"
+    TRIM = "trim", "old messages are left out"
+    SUMMARY = "summary", "old messages are summed up by a model"
 
 
 class State(models.TextChoices):
@@ -183,11 +190,54 @@ class UpstreamModel(models.Model):
     vision = models.BooleanField("takes images", null=True, blank=True)
     pdf = models.BooleanField("takes PDF files", null=True, blank=True)
     reasoning = models.BooleanField("reasons", null=True, blank=True)
+    compaction = models.CharField(
+        "long conversations",
+        max_length=16,
+        choices=Compaction,
+        default=Compaction.OFF,
+        db_default=Compaction.OFF,
+        help_text="For clients that don't compact by themselves; needs the context window.",
+    )
+    compact_above = models.PositiveSmallIntegerField(
+        "compact above",
+        default=80,
+        db_default=80,
+        validators=[MinValueValidator(20), MaxValueValidator(100)],
+        help_text="Percent of the context window.",
+    )
+    compact_to = models.PositiveSmallIntegerField(
+        "compact to",
+        default=40,
+        db_default=40,
+        validators=[MinValueValidator(10), MaxValueValidator(90)],
+        help_text="Percent of the context window; the farther below, the seldomer the prompt cache is lost.",
+    )
+    summary_alias = models.CharField(
+        "summaries by",
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The alias that writes summaries; empty for the one that the client asks for.",
+    )
 
     class Meta:
         ordering = ["upstream__name", "name"]
         constraints = [
             models.UniqueConstraint(name="keys_upstreammodel_name_unique", fields=["upstream", "name"]),
+            models.CheckConstraint(
+                name="keys_upstreammodel_compaction_known", condition=Q(compaction__in=Compaction.values)
+            ),
+            models.CheckConstraint(
+                name="keys_upstreammodel_compaction_has_window",
+                condition=Q(compaction=Compaction.OFF) | Q(context_window__isnull=False),
+                violation_error_message="Long conversations can be compacted only where the context window is known.",
+            ),
+            models.CheckConstraint(
+                name="keys_upstreammodel_compaction_shares",
+                condition=Q(compact_to__gte=10, compact_to__lt=F("compact_above"), compact_above__lte=100),
+                violation_error_message="Compact to less than what is compacted, between 10 and 100 percent.",
+            ),
             models.CheckConstraint(name="keys_upstreammodel_tools_known", condition=Q(tools__in=Tools.values)),
         ]
 

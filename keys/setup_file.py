@@ -43,6 +43,10 @@ class ModelPart(Part):
     vision: bool | None = None
     pdf: bool | None = None
     reasoning: bool | None = None
+    compaction: Literal["off", "trim", "summary"] = "off"
+    compact_above: Annotated[int, Field(ge=20, le=100)] = 80
+    compact_to: Annotated[int, Field(ge=10, le=90)] = 40
+    summary_alias: str = ""
 
 
 class CredentialPart(Part):

@@ -44,7 +44,8 @@ SELECT id, name, dialect, base_url, profile, profile_overrides,
 FROM keys_upstream WHERE enabled
 """
 MODELS = """
-SELECT id, upstream_id, name, context_window, max_output_tokens, tools, vision, pdf, reasoning
+SELECT id, upstream_id, name, context_window, max_output_tokens, tools, vision, pdf, reasoning,
+       compaction, compact_above, compact_to, summary_alias
 FROM keys_upstreammodel
 """
 CREDENTIALS = """

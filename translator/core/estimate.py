@@ -17,7 +17,7 @@ import orjson
 
 from translator.core.anthropic.request import MessagesRequest
 
-__all__ = ["estimate_chat_tokens", "estimate_input_tokens"]
+__all__ = ["estimate_chat_tokens", "estimate_input_tokens", "message_tokens", "text_tokens"]
 
 CHARS_PER_TOKEN = 3.5
 #: Beside its share as a character, each byte of UTF-8 beyond the first: 0.8 of a token a CJK character in all.
@@ -49,11 +49,21 @@ def estimate_input_tokens(request: MessagesRequest, factor: float = 1.0) -> int:
         request: The request.
         factor: What the upstream model's own counts have been to these, measured; 1.0 when nothing was.
     """
-    tokens = sum(map(_text_tokens, request.system)) + _tool_tokens(request.tools)
-    tokens += sum(TOKENS_PER_MESSAGE + _content_tokens(message.get("content")) for message in request.messages)
+    tokens = sum(map(text_tokens, request.system)) + _tool_tokens(request.tools)
+    tokens += sum(map(message_tokens, request.messages))
     if request.output_schema is not None:
         tokens += _json_tokens(request.output_schema)
     return max(1, ceil(tokens * factor))
+
+
+def message_tokens(message: Mapping[str, Any]) -> float:
+    """Return what one message adds to the estimate of its request."""
+    return TOKENS_PER_MESSAGE + _content_tokens(message.get("content"))
+
+
+def text_tokens(text: str) -> float:
+    """Return about how many tokens a text is."""
+    return _utf8_tokens(text.encode(), len(text))
 
 
 def estimate_chat_tokens(body: Mapping[str, Any], factor: float = 1.0) -> int:
@@ -84,17 +94,13 @@ def _chat_part_tokens(part: Any) -> float:
         case None:
             return 0
         case str() | {"type": "text", "text": str()}:
-            return _text_tokens(part if isinstance(part, str) else part["text"])
+            return text_tokens(part if isinstance(part, str) else part["text"])
         case {"type": "image_url"}:
             return TOKENS_PER_IMAGE
         case {"type": "file"}:
             return UNREAD_DOCUMENT
         case _:
             return _json_tokens(part)
-
-
-def _text_tokens(text: str) -> float:
-    return _utf8_tokens(text.encode(), len(text))
 
 
 def _json_tokens(value: Any) -> float:
@@ -117,14 +123,14 @@ def _tool_tokens(tools: list[dict[str, Any]]) -> float:
 
 def _content_tokens(content: Any) -> float:
     if isinstance(content, str):
-        return _text_tokens(content)
+        return text_tokens(content)
     return sum(TOKENS_PER_BLOCK + _block_tokens(block) for block in content or ())
 
 
 def _block_tokens(block: Mapping[str, Any]) -> float:
     match block:
         case {"type": "text", "text": str(text)}:
-            return _text_tokens(text)
+            return text_tokens(text)
         case {"type": str(kind)} if kind in UNCOUNTED:
             return 0
         case {"type": "image"}:
@@ -132,7 +138,7 @@ def _block_tokens(block: Mapping[str, Any]) -> float:
         case {"type": "document"}:
             return _document_tokens(block["source"])
         case {"type": "tool_use", "name": name}:
-            return _text_tokens(name) + _json_tokens(block.get("input") or {})
+            return text_tokens(name) + _json_tokens(block.get("input") or {})
         case {"type": "tool_result" | "search_result"}:
             return _content_tokens(block.get("content"))
         case _:
@@ -142,7 +148,7 @@ def _block_tokens(block: Mapping[str, Any]) -> float:
 def _document_tokens(source: Mapping[str, Any]) -> float:
     match source:
         case {"type": "text", "data": data}:
-            return _text_tokens(data)
+            return text_tokens(data)
         case {"type": "content", "content": content}:
             return _content_tokens(content)
         case {"type": "base64", "data": data}:
