@@ -108,6 +108,7 @@ async def _read(scope: dict[str, Any], receive: Any, request_id: str) -> Any:
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Refused(refusals.ENCODED_BODY)
     request._body = await _read_body(scope, receive)
+    request.arrived_at = asyncio.get_running_loop().time()
     return request
 
 

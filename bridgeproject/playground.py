@@ -143,7 +143,14 @@ async def _play(body: bytes, token: TokenEntry, gateway: Gateway) -> Played:
         )
         watched = WatchedCall(call)
         await _until_known(token, gateway)
-        caller = Caller(token=token, request_id=request_id, client_name=PLAYGROUND, client_version="", session_id="")
+        caller = Caller(
+            token=token,
+            request_id=request_id,
+            client_name=PLAYGROUND,
+            client_version="",
+            session_id="",
+            arrived_at=asyncio.get_running_loop().time(),
+        )
         async with asyncio.timeout(LONGEST_S):
             await _hear(gateway, watched, caller, heard)
     except CallFailed as exc:

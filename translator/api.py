@@ -1,7 +1,7 @@
 """The public endpoints. A route parses, calls the relay and renders; errors are turned into answers here."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from time import monotonic
 from typing import Any
@@ -41,6 +41,10 @@ CLIENT = re.compile(r"([A-Za-z0-9_.-]{1,40}(?:/[A-Za-z]{1,20})?)[/ ](\d[A-Za-z0-
 
 #: Headers that tell which conversation a call belongs to, best first.
 SESSION_HEADERS = ("x-claude-code-session-id", "x-session-id", "x-session-affinity")
+#: A sub-agent's id, as Claude Code sends it; the main agent has none.
+AGENT_HEADER = "x-claude-code-agent-id"
+#: What a request is for, where Claude Code is asked to say so (CLAUDE_CODE_GATEWAY_HINT_HEADERS=1), the closer first.
+AGENT_KIND_HEADERS = ("x-claude-code-agent-type", "x-claude-code-request-class")
 LOOPBACK = ("127.0.0.1", "::1")
 CHAT_PREFIX = "/v1/chat/"
 
@@ -112,6 +116,8 @@ class ApiRequest(HttpRequest):
     gateway: Gateway
     token: TokenEntry
     request_id: str
+    #: When the whole body was here, on the loop's clock.
+    arrived_at: float
 
 
 @api.post("/v1/messages", openapi_extra=body_of(request_schema()))
@@ -220,11 +226,18 @@ def caller_of(request: ApiRequest, session_id: str | None) -> Caller:
         client_name=found[1] if found else "",
         client_version=found[2] if found else "",
         session_id=session_id or "",
+        arrived_at=request.arrived_at,
+        agent_id=request.headers.get(AGENT_HEADER, ""),
+        agent_kind=first_of(request, AGENT_KIND_HEADERS) or "",
     )
 
 
 def session_of(request: ApiRequest) -> str | None:
-    return next((value for name in SESSION_HEADERS if (value := request.headers.get(name))), None)
+    return first_of(request, SESSION_HEADERS)
+
+
+def first_of(request: ApiRequest, names: Sequence[str]) -> str | None:
+    return next((value for name in names if (value := request.headers.get(name))), None)
 
 
 def answer_json(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:

@@ -20,6 +20,11 @@ class Caller:
     client_name: str
     client_version: str
     session_id: str
+    #: When the whole request was here, on the loop's clock.
+    arrived_at: float
+    #: A sub-agent of the session, by the client's own words; empty for the main agent.
+    agent_id: str = ""
+    agent_kind: str = ""
 
 
 def open_record(record_id: UUID, number: int, call: Call, caller: Caller, attempt: Attempt) -> OpenRecord:
@@ -44,6 +49,8 @@ def open_record(record_id: UUID, number: int, call: Call, caller: Caller, attemp
         client_name=caller.client_name,
         client_version=caller.client_version,
         session_id=caller.session_id,
+        agent_id=caller.agent_id,
+        agent_kind=caller.agent_kind,
         stream=call.stream,
         decision=attempt.decision,
     )
@@ -57,6 +64,7 @@ def settlement_of(
     max_tokens: int | None,
     http_status: int | None,
     error: ClientError | None,
+    queued_ms: int,
     ttft_ms: int | None,
     duration_ms: int,
 ) -> Settlement:
@@ -77,6 +85,7 @@ def settlement_of(
         http_status=http_status,
         error_type=error.type.value if error else "",
         error_message=error.message if error else "",
+        queued_ms=queued_ms,
         ttft_ms=ttft_ms,
         duration_ms=duration_ms,
         notes=(*prepared.notes, *exchange.notes, *usage.notes),

@@ -95,6 +95,8 @@ class Run:
         attempt: Attempt,
         number: int,
         lessons: tuple[Adaptation, ...] = (),
+        *,
+        free_since: float,
     ) -> None:
         self._services = services
         self._call = call
@@ -102,6 +104,9 @@ class Run:
         self._attempt = attempt
         self._number = number
         self._lessons = lessons
+        self._free_since = free_since
+        #: When it was settled, on the loop's clock.
+        self.ended_at = free_since
         self._clocks = clocks_of(attempt.upstream)
         self._loop = asyncio.get_running_loop()
         self._record_id = new_record_id()
@@ -313,6 +318,7 @@ class Run:
         if self._is_settled:
             return
         self._is_settled = True
+        self.ended_at = self._loop.time()
         self._claim.release(outcome)
         if not self._is_recorded:
             return
@@ -330,8 +336,9 @@ class Run:
             max_tokens=self._call.max_tokens,
             http_status=status or outcome.status,
             error=error,
+            queued_ms=round((self._sent_at - self._free_since) * 1000),
             ttft_ms=self._ttft_ms(),
-            duration_ms=round((self._loop.time() - self._sent_at) * 1000),
+            duration_ms=round((self.ended_at - self._sent_at) * 1000),
         )
         self._services.ledger.settle(settlement)
         note_settlement(self._attempt.upstream.name, settlement)

@@ -125,7 +125,8 @@ class Tries:
         self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]
     ) -> tuple[Run, Whole | Begun | Failure]:
         lessons = self._lessons.get((attempt.upstream.id, attempt.model_name), ())
-        run = Run(self._services, call, caller, attempt, len(runs) + 1, lessons)
+        free_since = runs[-1].ended_at if runs else caller.arrived_at
+        run = Run(self._services, call, caller, attempt, len(runs) + 1, lessons, free_since=free_since)
         runs.append(run)
         try:
             reply = await run.start()

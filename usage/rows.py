@@ -30,6 +30,8 @@ OPEN_TEXTS = {
     "client_name": 64,
     "client_version": 32,
     "session_id": 128,
+    "agent_id": 64,
+    "agent_kind": 64,
 }
 OPEN_IDS = ("user_id", "team_id", "token_id", "upstream_id", "credential_id")
 COUNTS = tuple(field.name for field in fields(Counts))
@@ -60,6 +62,8 @@ class OpenRecord:
     client_name: str = ""
     client_version: str = ""
     session_id: str = ""
+    agent_id: str = ""
+    agent_kind: str = ""
     stream: bool = False
     #: Why this credential: candidates and terms as `keys.pool` saw them; None when nobody chose.
     decision: Mapping[str, Any] | None = None
@@ -85,6 +89,7 @@ class Settlement:
     #: What the client was told, already masked.
     error_message: str = ""
     stop_reason: str = ""
+    queued_ms: int | None = None
     ttft_ms: int | None = None
     duration_ms: int | None = None
     notes: tuple[str, ...] = ()
@@ -120,6 +125,7 @@ def settled_row(settlement: Settlement) -> dict[str, Any]:
         "error_type": clean_text(settlement.error_type, 64),
         "error_message": clean_text(settlement.error_message, MESSAGE_LENGTH_MAX),
         "stop_reason": clean_text(settlement.stop_reason, 64),
+        "queued_ms": clean_number(settlement.queued_ms),
         "ttft_ms": clean_number(settlement.ttft_ms),
         "duration_ms": clean_number(settlement.duration_ms),
         "notes": notes,

@@ -22,6 +22,8 @@ _OPEN_COLUMNS = {
     "client_name": "text",
     "client_version": "text",
     "session_id": "text",
+    "agent_id": "text",
+    "agent_kind": "text",
     "stream": "boolean",
     "decision": "jsonb",
 }
@@ -33,6 +35,7 @@ _SETTLED_COLUMNS = {
     "error_type": "text",
     "error_message": "text",
     "stop_reason": "text",
+    "queued_ms": "integer",
     "ttft_ms": "integer",
     "duration_ms": "integer",
     "notes": "text[]",

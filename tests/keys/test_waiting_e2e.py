@@ -56,6 +56,9 @@ def test_calls_wait_for_the_rest_to_end_and_are_served_once(
     assert len(scripted.attempts()) == 10 + len(keys)
     records = running.settled()
     assert sorted(record["attempt"] for record in records).count(1) == 10
+    # Waiting is queueing; what was sent at once was hardly queued.
+    assert max(record["queued_ms"] for record in records) >= 2900
+    assert min(record["queued_ms"] for record in records) < 1000
 
 
 def test_a_stream_gets_no_headers_while_it_waits(gateway: MakeGateway, scripted: ScriptedUpstream) -> None:

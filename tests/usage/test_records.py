@@ -51,13 +51,12 @@ async def test_settling_stores_the_end_and_adds_it_to_the_hour(writer: RecordWri
     first, second = a_record(), a_record()
     for record in (first, second):
         await writer.open(record)
-        writer.settle(an_end(record, notes=("continued",)))
+        writer.settle(an_end(record, notes=("continued",), queued_ms=30))
     await settled(writer)
 
     rows = query("SELECT * FROM usage_usagerecord")
-    assert {(row["state"], row["source"], row["output_tokens"], row["ttft_ms"]) for row in rows} == {
-        ("ok", "upstream", 20, 250)
-    }
+    told = ("state", "source", "output_tokens", "queued_ms", "ttft_ms")
+    assert {tuple(row[name] for name in told) for row in rows} == {("ok", "upstream", 20, 30, 250)}
     assert rows[0]["notes"] == ["continued"]
     assert rows[0]["settled_at"] >= rows[0]["started_at"]
     (hour,) = query("SELECT * FROM usage_usagehour")

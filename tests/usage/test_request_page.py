@@ -89,6 +89,30 @@ def test_steps_fill_the_time_of_the_request(dsn: str, tmp_path: Path) -> None:
     assert sum(step.width_percent for step in attempt.steps) == pytest.approx(100)
 
 
+def test_what_waited_in_the_gateway_is_queued(root: Client, dsn: str, tmp_path: Path) -> None:
+    request = {"request_id": "req_1"}
+    ended: dict[str, Any] = {"ttft_ms": 100, "duration_ms": 300}
+    settle(dsn, tmp_path, (request, ended | {"queued_ms": 700}), (request | {"attempt": 2}, ended | {"queued_ms": 500}))
+    sent = timezone.now() - timedelta(minutes=1)
+    for attempt, after_ms in ((1, 700), (2, 1500)):
+        moment = sent + timedelta(milliseconds=after_ms)
+        settled_at = moment + timedelta(milliseconds=500 if attempt == 2 else 300)
+        UsageRecord.objects.filter(attempt=attempt).update(started_at=moment, settled_at=settled_at)
+
+    response = root.get(page_of("req_1"))
+
+    first, second = response.context["attempts"]
+    assert (first.queued_at, second.queued_at) == (sent, sent + timedelta(seconds=1))
+    assert [(step.kind, step.left_percent, step.width_percent) for step in first.steps] == [
+        ("queue", 0, 35),
+        ("wait", 35, 5),
+        ("answer", 40, 10),
+    ]
+    assert next((step.kind, step.left_percent) for step in second.steps) == ("queue", 50)
+    assert response.context["queued_ms"] == 1200
+    assert "for 700 ms" in response.content.decode()
+
+
 def test_an_open_request_has_a_page(root: Client, dsn: str, tmp_path: Path) -> None:
     (request_id,) = settle(dsn, tmp_path, ({}, None))
 

@@ -19,6 +19,8 @@ class UsageRecord(models.Model):
 
     started_at = models.DateTimeField(db_default=Now())
     settled_at = models.DateTimeField(null=True)
+    #: From the request's arrival, or the end of the attempt before, to the send.
+    queued_ms = models.IntegerField("queued (ms)", null=True)
     ttft_ms = models.IntegerField("TTFT (ms)", null=True)
     duration_ms = models.IntegerField("duration (ms)", null=True)
 
@@ -38,6 +40,9 @@ class UsageRecord(models.Model):
     client_name = models.CharField("client", max_length=64)
     client_version = models.CharField(max_length=32)
     session_id = models.CharField(max_length=128)
+    #: What the client says of who asks within the session: a sub-agent's id, empty for the main agent, and its kind.
+    agent_id = models.CharField(max_length=64, db_default="")
+    agent_kind = models.CharField(max_length=64, db_default="")
     stream = models.BooleanField(default=False)
     #: Why this credential, by ids: who was considered and who was passed over.
     decision = models.JSONField(null=True)

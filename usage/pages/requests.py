@@ -28,7 +28,7 @@ SOURCES = {
 class Step:
     """A part of an attempt's time, and where it lies in the picture of the whole request."""
 
-    #: wait, answer or settle
+    #: queue, wait, answer or settle
     kind: str
     label: str
     ms: int
@@ -66,6 +66,11 @@ class Attempt:
     decision: SafeString | None
 
     @property
+    def queued_at(self) -> datetime | None:
+        """When it began to wait in the gateway; None for records from before that was noted, and open ones."""
+        return None if self.record.queued_ms is None else _begin(self.record)
+
+    @property
     def last_byte_at(self) -> datetime | None:
         ms = self.record.duration_ms
         return None if ms is None else self.record.started_at + timedelta(milliseconds=ms)
@@ -92,15 +97,16 @@ def show(request: HttpRequest, request_id: str) -> HttpResponse:
         attempts=attempts,
         first=records[0],
         last=last,
+        queued_ms=_total(record.queued_ms for record in records),
         tokens=sum(item.tokens for attempt in attempts for item in attempt.counted),
-        cost=_cost(records),
+        cost=_total(record.cost_nano for record in records),
     )
 
 
 def told(records: list[UsageRecord], now: datetime, *, with_pool: bool) -> list[Attempt]:
     """Tell of each record all that the page shows; `records` are those of one request, in order."""
     prices = Price.objects.in_bulk({record.price_version for record in records if record.price_version})
-    start = records[0].started_at
+    start = min(_begin(record) for record in records)
     end = max(_end(record, now) for record in records)
     whole_ms = max(1, _ms(end - start))
     return [
@@ -118,12 +124,13 @@ def told(records: list[UsageRecord], now: datetime, *, with_pool: bool) -> list[
 
 
 def _steps(record: UsageRecord, start: datetime, whole_ms: int, now: datetime) -> Iterable[Step]:
-    at = _ms(record.started_at - start)
+    at = _ms(_begin(record) - start)
     lasted = record.duration_ms if record.duration_ms is not None else _ms(_end(record, now) - record.started_at)
     first = record.ttft_ms if record.ttft_ms is not None else lasted
     settle = _ms(record.settled_at - record.started_at) - lasted if record.settled_at else 0
     label = "until the first content" if record.ttft_ms is not None else "without content"
     parts = (
+        ("queue", "in the gateway, before it was sent", record.queued_ms or 0),
         ("wait", label, first),
         ("answer", "until the last byte", lasted - first),
         ("settle", "until settled", settle),
@@ -135,6 +142,10 @@ def _steps(record: UsageRecord, start: datetime, whole_ms: int, now: datetime) -
                 kind=kind, label=text, ms=ms, left_percent=round(min(left, 99.5), 2), width_percent=round(width, 2)
             )
             at += ms
+
+
+def _begin(record: UsageRecord) -> datetime:
+    return record.started_at - timedelta(milliseconds=record.queued_ms or 0)
 
 
 def _end(record: UsageRecord, now: datetime) -> datetime:
@@ -176,7 +187,7 @@ def _prices(price: Price) -> dict[str, int]:
     return like | {kind: at for kind, at in own.items() if at is not None}
 
 
-def _cost(records: list[UsageRecord]) -> int | None:
+def _total(values: Iterable[int | None]) -> int | None:
     """Add up what is known; None when nothing is."""
-    known = [record.cost_nano for record in records if record.cost_nano is not None]
+    known = [value for value in values if value is not None]
     return sum(known) if known else None
