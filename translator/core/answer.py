@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["AnswerContext"]
 
@@ -31,3 +32,7 @@ class AnswerContext:
     input_estimate: int = 0
     #: Ids of tool calls in the history: a new call must have another.
     history_tool_ids: frozenset[str] = frozenset()
+    #: Schemas of the tools that the model calls through its text, by name; empty where it calls them itself.
+    emulated_tools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Whether the client wants a call, and nothing else will do; known only for emulated tools.
+    must_call: bool = False

@@ -22,7 +22,7 @@ from translator.core.openai_chat.tools import upstream_tool_name
 from translator.core.openai_chat.turns import AssistantTurn, Result, UserTurn
 from translator.core.switches import Profile
 
-__all__ = ["History"]
+__all__ = ["NO_RESULT", "History", "match_results", "media_of", "result_text"]
 
 #: A call's id as the client knows it, and as the upstream is told it.
 type Call = tuple[str, str]
@@ -96,13 +96,13 @@ class History:
         return _styled_id(unique, self.profile.tool_id_style)
 
     def _write_user(self, turn: UserTurn, calls: list[Call]) -> None:
-        answers, orphans = _matched(calls, turn.results)
+        answers, orphans = match_results(calls, turn.results)
         self._answer(calls, answers)
         rest = UserTurn()
         for orphan in orphans:
             self.notes.append("tool_result_orphaned")
-            rest.say("user", [text_part(f"[Tool result for {orphan.tool_use_id}] {_result_text(orphan)}")])
-            rest.say("user", _media(orphan))
+            rest.say("user", [text_part(f"[Tool result for {orphan.tool_use_id}] {result_text(orphan)}")])
+            rest.say("user", media_of(orphan))
         # Media join the user's first words, unless a system message stands before those.
         first = 1 if turn.said and turn.said[0][0] == "user" else 0
         rest.add(UserTurn(said=turn.said[:first]))
@@ -116,7 +116,7 @@ class History:
         for (_, upstream_id), results in zip(calls, answers, strict=True):
             if not results:
                 self.notes.append("tool_result_missing")
-            content = "\n".join(map(_result_text, results)) if results else NO_RESULT
+            content = "\n".join(map(result_text, results)) if results else NO_RESULT
             self.messages.append(
                 {"role": "tool", "tool_call_id": upstream_id, "content": content or self.profile.empty_tool_content}
             )
@@ -139,7 +139,7 @@ class History:
         return said
 
 
-def _matched(calls: list[Call], results: list[Result]) -> tuple[list[list[Result]], list[Result]]:
+def match_results(calls: list[Call], results: list[Result]) -> tuple[list[list[Result]], list[Result]]:
     """Return the results of each call, and those of none.
 
     Calls that share an id take one result each, the last of them all that are left.
@@ -162,7 +162,8 @@ def _content(parts: list[Part]) -> str | list[Part]:
     return joined_text(parts) if all(part["type"] == "text" for part in parts) else parts
 
 
-def _result_text(result: Result) -> str:
+def result_text(result: Result) -> str:
+    """Return a result as text; media are only named, and only where there is no text."""
     text = joined_text(result.parts, "\n")
     if not text and result.parts:
         text = "[image]" if result.parts[0]["type"] == "image_url" else "[document]"
@@ -171,12 +172,13 @@ def _result_text(result: Result) -> str:
     return text
 
 
-def _media(result: Result) -> list[Part]:
+def media_of(result: Result) -> list[Part]:
+    """Return the parts of a result that no text can say."""
     return [part for part in result.parts if part["type"] != "text"]
 
 
 def _lifted_media(upstream_id: str, results: list[Result]) -> list[Part]:
-    media = [part for result in results for part in _media(result)]
+    media = [part for result in results for part in media_of(result)]
     if not media:
         return []
     kind = "Image(s)" if any(part["type"] == "image_url" for part in media) else "File(s)"

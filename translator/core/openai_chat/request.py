@@ -15,6 +15,8 @@ import orjson
 
 from translator.core.answer import AnswerContext
 from translator.core.anthropic.request import MessagesRequest, ThinkingMode
+from translator.core.emulation.prompt import describe_tools, remind
+from translator.core.emulation.turns import told_turns
 from translator.core.errors import InvalidRequest, UnsupportedFeature
 from translator.core.estimate import estimate_input_tokens
 from translator.core.facts import ModelFacts
@@ -60,15 +62,28 @@ def render_request(
     _refuse(request)
     request = without_nul(request) if request.has_nul else request
     profile = profile.for_model(model.name)
-    tools = offer_tools(request, profile)
+    if model.tools == "emulated" and request.tools:
+        # An upstream that is held to a format could write no call into its text.
+        profile = replace(profile, response_format="text")
+    tools = describe_tools(request, profile) if model.tools == "emulated" else offer_tools(request, profile)
     reader = Reader.of(profile, model)
     conversation = read_conversation(request.messages, reader=reader, system_mid=profile.system_mid)
+    if model.tools == "emulated":
+        conversation.turns = told_turns(conversation.turns, reader.notes)
     history = History(profile=profile, thinking_is_off=request.thinking.mode is ThinkingMode.OFF)
     history.write(conversation.turns)
     if not history.messages:
         raise InvalidRequest(path="messages", reason="at least one message with content is required")
     format_keys, format_ask = _response_format(request, profile)
-    asks = (*request.system, *conversation.hoisted, tools.ask, format_ask)
+    is_reminded = bool(tools.reminder) and remind(history.messages, tools.reminder)
+    asks = (
+        tools.manual,
+        *request.system,
+        *conversation.hoisted,
+        tools.ask,
+        format_ask,
+        "" if is_reminded else tools.reminder,
+    )
     if input_estimate is None:
         input_estimate = estimate_input_tokens(request)
     max_tokens = _limit(request, profile, model, input_estimate)
@@ -219,4 +234,6 @@ def _answer_context(
         parallel_tools=not (request.tool_choice or {}).get("disable_parallel_tool_use"),
         input_estimate=input_estimate,
         history_tool_ids=frozenset(history.ids),
+        emulated_tools=tools.schemas,
+        must_call=tools.must_call,
     )

@@ -8,7 +8,7 @@ Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use, `openai` 
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, assert_never
 
@@ -20,7 +20,7 @@ from translator.core.errors import InvalidRequest, UnsupportedFeature
 from translator.core.openai_chat.schemas import clean_schema
 from translator.core.switches import Profile
 
-__all__ = ["OfferedTools", "offer_tools", "upstream_tool_name"]
+__all__ = ["OfferedTools", "is_choice_meant", "offer_tools", "offered_tools", "tool_description", "upstream_tool_name"]
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
@@ -45,6 +45,14 @@ class OfferedTools:
     forced: str | None = None
     #: What the system message must ask for, since no key can.
     ask: str = ""
+    #: How to call tools through the text, for the beginning of the system message; only where they are emulated.
+    manual: str = ""
+    #: What the last user message must say of them.
+    reminder: str = ""
+    #: Schemas of the tools that may be called through the text, by name.
+    schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Whether the client wants a call, and nothing else will do.
+    must_call: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -58,7 +66,7 @@ def upstream_tool_name(name: str, max_length: int) -> str:
 
 def offer_tools(request: MessagesRequest, profile: Profile) -> OfferedTools:
     """Return the tools of a request and the choice among them."""
-    offered, notes = _offered(request)
+    offered, notes = offered_tools(request)
     called = list(dict.fromkeys(_called(request)))
     if profile.tools_of_history:
         offered |= {name: {"name": name} for name in called if name not in offered}
@@ -79,8 +87,8 @@ def offer_tools(request: MessagesRequest, profile: Profile) -> OfferedTools:
     )
 
 
-def _offered(request: MessagesRequest) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
-    """Return the tools that stand at the end of the conversation, by name."""
+def offered_tools(request: MessagesRequest) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+    """Return the tools that stand at the end of the conversation, by name, and notes on what was left out."""
     tools = {tool["name"]: tool for tool in map(_as_custom, request.tools) if tool}
     _refuse_lone_toolset(request, tools)
     notes = ("server_tool_dropped",) if len(tools) < len(request.tools) else ()
@@ -133,7 +141,7 @@ def _called(request: MessagesRequest) -> Iterator[str]:
 
 def _function(tool: Mapping[str, Any], name: str, profile: Profile) -> dict[str, Any]:
     function: dict[str, Any] = {"name": name}
-    if description := _description(tool):
+    if description := tool_description(tool):
         function["description"] = description
     function["parameters"] = clean_schema(tool.get("input_schema"), profile)
     if profile.strict_tools and tool.get("strict") is True:
@@ -141,7 +149,8 @@ def _function(tool: Mapping[str, Any], name: str, profile: Profile) -> dict[str,
     return {"type": "function", "function": function}
 
 
-def _description(tool: Mapping[str, Any]) -> str:
+def tool_description(tool: Mapping[str, Any]) -> str:
+    """Return what a model is told of a tool, examples included."""
     description = tool.get("description") or ""
     examples = tool.get("input_examples")
     if not isinstance(examples, list) or not examples:
@@ -155,7 +164,7 @@ def _choice(
 ) -> tuple[dict[str, Any], str | None, str]:
     """Return the keys of the choice, the forced tool and what the system message must ask for."""
     choice = request.tool_choice
-    if not choice or not (request.tools or offered) or not _is_meant(choice, request, offered):
+    if not choice or not (request.tools or offered) or not is_choice_meant(choice, request, offered):
         return {}, None, ""
     keys: dict[str, Any] = {}
     if choice.get("disable_parallel_tool_use") and profile.parallel_tool_calls:
@@ -176,8 +185,12 @@ def _choice(
             return keys, None, ""
 
 
-def _is_meant(choice: Mapping[str, Any], request: MessagesRequest, offered: Mapping[str, Any]) -> bool:
-    """Whether the choice still means something after server tools were left out."""
+def is_choice_meant(choice: Mapping[str, Any], request: MessagesRequest, offered: Mapping[str, Any]) -> bool:
+    """Tell whether the choice still means something after server tools were left out.
+
+    Raises:
+        InvalidRequest: It names a tool that nobody offered.
+    """
     if choice["type"] != "tool":
         return bool(offered)
     name = choice["name"]
