@@ -26,6 +26,7 @@ from translator.core.errors import ClientError, TranslationError, to_client_erro
 from translator.core.estimate import estimate_input_tokens
 from translator.core.openai_chat.errors import render_error as render_chat_error
 from translator.core.openai_chat.passthrough import parse_chat_request
+from translator.long_history import HEADER as COMPACTION_HEADER
 from translator.messages_call import MessagesCall
 from translator.metrics import REFUSED_STRANGERS
 from translator.metrics import render as render_metrics
@@ -132,6 +133,7 @@ async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpRes
         session_id=session_of(request),
         estimate=await off_loop(size, estimate_input_tokens, parsed),
         headers=request.headers.items(),
+        may_compact=request.headers.get(COMPACTION_HEADER, "").strip().lower() != "off",
     )
     if parsed.max_tokens == 0:
         return HttpResponse(call.empty_answer(), content_type="application/json")

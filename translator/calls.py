@@ -6,7 +6,7 @@ that asks a model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from secrets import token_bytes
 from typing import Protocol
@@ -21,6 +21,7 @@ from translator.core.exchange import Exchange
 from translator.core.facts import ModelFacts
 from translator.core.openai_chat.adapt import Adaptation
 from translator.core.profiles import Profile, profile_named
+from translator.long_history import LongHistory
 
 ID_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ID_LENGTH = 24
@@ -96,6 +97,10 @@ class Prepared:
     learn: Callable[[str], Adaptation | None] = lambda _: None
     #: What the request lost or what was mended in it, as short codes.
     notes: tuple[str, ...] = ()
+    #: The estimate of what is sent, where that isn't what the call came with.
+    estimate: int | None = None
+    #: Headers for the client.
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 class Call(Protocol):
@@ -104,14 +109,20 @@ class Call(Protocol):
     #: Model alias as the client named it.
     alias: str
     stream: bool
-    #: Input tokens, estimated.
-    estimate: int
     max_tokens: int | None
     session_id: str | None
     #: The same for the same prompt.
     kind: str
     #: Bytes of the client's body.
     size: int
+
+    @property
+    def estimate(self) -> int:
+        """Input tokens, estimated."""
+
+    @property
+    def history(self) -> LongHistory | None:
+        """The messages, where they may be compacted."""
 
     def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
         """Write the request for one attempt.

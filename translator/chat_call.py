@@ -22,6 +22,9 @@ OTHER_DIALECT = "is served by an upstream of another dialect; ask for it through
 class ChatCall:
     """A parsed request of an OpenAI client."""
 
+    #: Its messages are never compacted: they pass as they are.
+    history = None
+
     def __init__(self, request: ChatRequest, *, size: int, session_id: str | None) -> None:
         self.request = request
         self.alias = request.model

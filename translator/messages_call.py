@@ -1,6 +1,8 @@
 """`POST /v1/messages` on its way to an upstream of any dialect."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from math import ceil
 
@@ -12,6 +14,7 @@ from translator.core.anthropic.encoder import PING, Encoder
 from translator.core.anthropic.message import render_message
 from translator.core.anthropic.passthrough import MessageReader
 from translator.core.anthropic.request import MessagesRequest
+from translator.core.compaction.plan import Compacted
 from translator.core.errors import InvalidRequest
 from translator.core.events import Event, MessageDelta, StopReason, Usage, UsageSource
 from translator.core.exchange import EventDecoder, Passed, Translated
@@ -21,6 +24,7 @@ from translator.core.openai_chat.decoder import Decoder
 from translator.core.openai_chat.errors import read_error
 from translator.core.openai_responses import request as openai_responses
 from translator.core.openai_responses.decoder import Decoder as ResponsesDecoder
+from translator.long_history import LongHistory, headers_of, notes_of
 
 
 class MessagesCall:
@@ -35,11 +39,12 @@ class MessagesCall:
         session_id: str | None,
         estimate: int,
         headers: Iterable[tuple[str, str]],
+        may_compact: bool = True,
     ) -> None:
         self.request = request
+        self.history = LongHistory(request, estimate=estimate, may_compact=may_compact)
         self.alias = request.model
         self.stream = request.stream
-        self.estimate = estimate
         self.max_tokens = request.max_tokens
         self.session_id = session_id or request.session_id
         self.kind = kind_of(orjson.dumps(request.messages[-1]))
@@ -53,12 +58,34 @@ class MessagesCall:
         end = MessageDelta(stop_reason=StopReason.MAX_TOKENS, usage=usage)
         return orjson.dumps(render_message([end], message_id=new_id("msg"), model=self.alias))
 
+    @property
+    def estimate(self) -> int:
+        """Input tokens that are expected to be sent."""
+        return self.history.estimate
+
     def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
-        window, estimate = goal.facts.context_window, self.estimate_for(goal)
-        if window is not None and estimate > window:
+        plan = self.history.plan(goal.model, goal.input_factor)
+        compacted = plan.compacted if plan else None
+        sent = self._sent_as(compacted)
+        window = goal.facts.context_window
+        if window is not None and sent.estimate_for(goal) > window:
+            whole = ceil(self.history.whole * goal.input_factor)
             # Claude Code compacts its history on these words, and on no others.
-            raise InvalidRequest(path="", reason=f"prompt is too long: {estimate} tokens > {window} maximum")
-        return DIALECTS[goal.upstream.dialect](self, goal, lessons)
+            raise InvalidRequest(path="", reason=f"prompt is too long: {whole} tokens > {window} maximum")
+        prepared = DIALECTS[goal.upstream.dialect](sent, goal, lessons)
+        if sent is self:
+            return prepared
+        told, notes = (headers_of(compacted), notes_of(compacted)) if compacted else ({}, ())
+        return replace(prepared, told=told, estimate=sent.estimate, notes=(*notes, *prepared.notes))
+
+    def _sent_as(self, compacted: Compacted | None) -> "MessagesCall":
+        """Return the call with the messages that one attempt sends."""
+        if compacted is None and self.history.estimate == self.history.whole:
+            return self
+        sent = copy(self)
+        request, estimate = (compacted.request, compacted.after) if compacted else (self.request, self.history.whole)
+        sent.request, sent.history = request, LongHistory(request, estimate=estimate, may_compact=False)
+        return sent
 
     def estimate_for(self, goal: Goal) -> int:
         """Return the input tokens as this model will count them."""

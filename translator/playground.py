@@ -1,7 +1,7 @@
 """A call that is watched on its way: what goes to each upstream and what comes back, with our secrets masked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import orjson
@@ -70,15 +70,8 @@ class WatchedCall:
             _keep(sent, body)
             return prepared.read_error(status, headers, body)
 
-        return Prepared(
-            url=prepared.url,
-            headers=prepared.headers,
-            body=prepared.body,
-            exchange=cast("Exchange", _Overheard(prepared.exchange, sent)),
-            read_error=read_error,
-            learn=prepared.learn,
-            notes=prepared.notes,
-        )
+        overheard = cast("Exchange", _Overheard(prepared.exchange, sent))
+        return replace(prepared, exchange=overheard, read_error=read_error)
 
 
 class _Overheard:

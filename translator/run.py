@@ -328,7 +328,8 @@ class Run:
         usage = exchange.usage
         if usage.source is UsageSource.UPSTREAM:
             actual = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-            self._services.calibration.learn(self._place, estimate=self._call.estimate, actual=actual)
+            estimate = self.prepared.estimate or self._call.estimate
+            self._services.calibration.learn(self._place, estimate=estimate, actual=actual)
         settlement = settlement_of(
             self._record_id,
             state,
@@ -360,9 +361,9 @@ class Run:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the answer's own headers say: the upstream's id for it, if it has told one by now."""
+        """What the client is told of this attempt: what became of its messages, the upstream's id if it is known by now."""
         upstream_id = self.prepared.exchange.upstream_id
-        return {"x-upstream-id": upstream_id} if upstream_id else {}
+        return {**self.prepared.told, **({"x-upstream-id": upstream_id} if upstream_id else {})}
 
     @property
     def tokens_used(self) -> int:

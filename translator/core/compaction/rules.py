@@ -5,15 +5,12 @@ window by the upstream's own count is divided by what that count has been to our
 """
 
 from dataclasses import dataclass
-from math import ceil
 from typing import Literal
 
 __all__ = ["Limits", "Rules"]
 
 type Mode = Literal["trim", "summary"]
 
-#: The calibration drifts with every answer; the cut must not. So it goes up in steps.
-FACTOR_STEPS = 20
 #: No more of the target than this share is spent on a summary, and never more than so many tokens.
 SUMMARY_SHARE = 0.25
 SUMMARY_TOKENS_MAX = 2_000
@@ -64,14 +61,10 @@ class Rules:
             estimate: Its tokens as we estimate them.
             factor: What the model's own counts have been to our estimates.
         """
-        return estimate * _stepped(factor) * 100 > self.window * self.above_percent
+        return estimate * factor * 100 > self.window * self.above_percent
 
     def limits(self, factor: float) -> Limits:
         """Return the limits in our own tokens."""
-        window = self.window / _stepped(factor)
+        window = self.window / factor
         above = window * self.above_percent / 100
         return Limits(window=window, above=above, hurry=(above + window) / 2, to=window * self.to_percent / 100)
-
-
-def _stepped(factor: float) -> float:
-    return ceil(factor * FACTOR_STEPS) / FACTOR_STEPS

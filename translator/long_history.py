@@ -1,0 +1,87 @@
+"""A client's messages, and what is sent of them to a model that they don't fit.
+
+`translator.core.compaction` decides; here its decisions are kept while a call is made, since each attempt may go to
+another upstream model, which has rules of its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from keys.entries import ModelEntry
+from translator.core.anthropic.request import MessagesRequest
+from translator.core.calibration import Place
+from translator.core.compaction.plan import Compacted, Plan, plan
+from translator.core.compaction.rules import Rules
+from translator.core.compaction.summaries import Summary
+
+#: What the client is told of a compaction, and, as the value `off`, how it asks for none.
+HEADER = "bridge-compaction"
+
+
+class LongHistory:
+    """The messages of one call.
+
+    Args:
+        estimate: Tokens of the whole request.
+        may_compact: Whether the client lets its messages be compacted.
+    """
+
+    def __init__(self, request: MessagesRequest, *, estimate: int, may_compact: bool) -> None:
+        self.request = request
+        self.whole = estimate
+        #: Tokens that are expected to be sent.
+        self.estimate = estimate
+        #: Gives the factor that an upstream model's limits are held still with.
+        self.steady: Callable[[Place, float], float] = lambda _, factor: factor
+        self._may_compact = may_compact
+        self._summaries: tuple[Summary, ...] = ()
+        self._plans: dict[tuple[Rules, float], Plan] = {}
+
+    def plan(self, model: ModelEntry | None, factor: float) -> Plan | None:
+        """Return what is to be sent to a model, with the summaries that are known by now; None for all as it is.
+
+        Args:
+            model: What is known of the model.
+            factor: What its own counts have been to our estimates.
+        """
+        if model is None or model.compaction == "off" or not self._may_compact:
+            return None
+        factor = self.steady((model.upstream_id, model.name), factor)
+        rules = rules_of(model)
+        if rules is None or not rules.is_over(self.whole, factor):
+            return None
+        known = self._plans.get((rules, factor))
+        if known is None:
+            known = self._plans[rules, factor] = plan(self.request, rules, factor=factor, summaries=self._summaries)
+        return known
+
+    def use(self, summaries: Sequence[Summary]) -> None:
+        """Take summaries that have become known."""
+        self._summaries = (*self._summaries, *summaries)
+        self._plans.clear()
+
+
+def rules_of(model: ModelEntry) -> Rules | None:
+    """Return the operator's rules for a model; None when its messages are never compacted."""
+    if model.context_window is None or model.compaction == "off":
+        return None
+    return Rules(
+        mode="summary" if model.compaction == "summary" else "trim",
+        window=model.context_window,
+        above_percent=model.compact_above,
+        to_percent=model.compact_to,
+    )
+
+
+def headers_of(compacted: Compacted) -> Mapping[str, str]:
+    """Tell the client what became of its messages."""
+    return {HEADER: "; ".join((compacted.how, *(f"{name}={count}" for name, count in _counts(compacted))))}
+
+
+def notes_of(compacted: Compacted) -> tuple[str, ...]:
+    """Say the same on the usage record."""
+    return (f"compaction_{compacted.how}", *(f"compaction_{name}_{count}" for name, count in _counts(compacted)))
+
+
+def _counts(compacted: Compacted) -> list[tuple[str, int]]:
+    counts = {"covered": compacted.left_out, "clipped": compacted.clipped, "saved": compacted.saved}
+    return [(name, count) for name, count in counts.items() if count]
