@@ -76,6 +76,11 @@ class UsageDay(Sums):
     class Meta:
         verbose_name = "day of usage"
         verbose_name_plural = "days of usage"
+        # Counting up touches neither column, so a row is still updated in place.
+        indexes = [
+            models.Index(fields=["user_id", "day"], name="usage_day_user"),
+            models.Index(fields=["team_id", "day"], name="usage_day_team"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.day:%Y-%m-%d} {self.user_name} {self.upstream_model} {self.state}"
