@@ -16,6 +16,7 @@ from usage.idempotency import EXPIRE
 from usage.leases import LOOK_EVERY_S, Watch, beat_and_look, close_as_lost, leave
 from usage.partitions import make_partitions
 from usage.records import RecordWriter
+from usage.summaries import EXPIRE as EXPIRE_SUMMARIES
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Keeper:
             if now_s >= self._next_partitions_s:
                 self._next_partitions_s = now_s + PARTITIONS_EVERY_S
                 await _make_partitions()
-                await self._connection.run([(EXPIRE, [])])
+                await self._connection.run([(EXPIRE, []), (EXPIRE_SUMMARIES, [])])
         except AWAY as exc:
             logger.warning("the ledger's upkeep waits for Postgres: %s", exc)
         except Exception:  # without its beat this worker would count as dead, and its open records as lost

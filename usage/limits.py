@@ -131,7 +131,8 @@ class RateLimits:
                 if token.rpm is not None:
                     self._minutes.settle(_name(token, REQUESTS), token.rpm, held=1, used=0)
                 raise
-        self._running[token.id] = self._running.get(token.id, 0) + 1
+        if token.concurrency is not None:
+            self._running[token.id] = self._running.get(token.id, 0) + 1
         return Pass(headers, lambda used: self._left(token, tokens, used))
 
     async def _take(self, token: TokenEntry, kind: str, limit: int, amount: int, headers: dict[str, str]) -> None:
@@ -144,11 +145,12 @@ class RateLimits:
             raise RateLimited(kind, level.wait_s, headers)
 
     def _left(self, token: TokenEntry, tokens: int, used: int | None) -> None:
-        running = self._running.get(token.id, 1) - 1
-        if running > 0:
-            self._running[token.id] = running
-        else:
-            self._running.pop(token.id, None)
+        if token.concurrency is not None:
+            running = self._running.get(token.id, 1) - 1
+            if running > 0:
+                self._running[token.id] = running
+            else:
+                self._running.pop(token.id, None)
         if token.tpm is not None:
             used = tokens if used is None else used
             self._minutes.settle(_name(token, TOKENS), token.tpm, held=tokens, used=used)

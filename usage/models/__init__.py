@@ -11,11 +11,13 @@ from usage.models.pool_warnings import PoolWarning
 from usage.models.prices import Price
 from usage.models.records import UsageRecord
 from usage.models.saved import SavedReport
+from usage.models.summaries import ConversationSummary
 from usage.models.sums import UsageDay, UsageHour
 from usage.models.workers import IdempotencyKey, WorkerLease
 
 __all__ = [
     "Budget",
+    "ConversationSummary",
     "IdempotencyKey",
     "InputCalibration",
     "PoolChange",

@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 from django.utils import timezone
 
-from usage.models import PoolChange
+from usage.models import ConversationSummary, PoolChange
 from usage.partitions import drop_partitions
 from usage.reports import HOURS_OF
 from usage.retention import drop_sums
@@ -13,7 +13,8 @@ from usage.retention import drop_sums
 
 class Command(BaseCommand):
     help = (
-        "Drop the months of usage records, and the history of the pool, that are older than so many days;"
+        "Drop the months of usage records, the history of the pool, and summaries of conversations, that are older than"
+        " so many days;"
         " if asked, also old sums by hour and day."
     )
 
@@ -32,6 +33,7 @@ class Command(BaseCommand):
         dropped = drop_partitions(connection, before, dry_run=dry_run)
         if not dry_run:
             PoolChange.objects.filter(changed_at__lt=before).delete()
+            ConversationSummary.objects.filter(made_at__lt=before).delete()
         for table, kept in (("usage_usagehour", hours), ("usage_usageday", sums)):
             if kept is not None and (gone := _old_sums(table, kept, dry_run=dry_run)):
                 dropped.append(f"{gone} rows of {table}")

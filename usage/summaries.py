@@ -1,0 +1,123 @@
+"""Summaries of long conversations, for all workers and beyond a restart.
+
+They are prompts of members in short. So they lie sealed under the key ring, bound to their row; they are asked for by member
+and conversation together; and they are deleted `DAYS_KEPT` after their last use, at the latest. One that the ring no longer
+opens is as good as none: it is written anew.
+"""
+
+import asyncio
+import secrets
+
+import psycopg
+
+from keys.ring import key_ring
+from keys.secrets import Place, SealingError
+from translator.core.compaction.summaries import Summary
+from usage.cleaning import clean_text
+from usage.connection import AWAY, LedgerConnection
+
+__all__ = ["EXPIRE", "SummaryStore", "SummaryStoreAway", "summary_place"]
+
+DAYS_KEPT = 7
+#: The newest of a conversation; older ones serve when a client goes back some turns.
+KEPT_OF_A_CONVERSATION = 4
+READ_TIMEOUT_S = 1.0
+TABLE = "usage_conversationsummary"
+
+_TOUCH = f"""
+UPDATE {TABLE} SET used_at = now()
+WHERE conversation = $1 AND user_id = $2 AND used_at < now() - interval '1 hour'
+"""  # noqa: S608  (our own names and numbers, here and below)
+_READ = f"""
+SELECT id, covered, fingerprint, sealed_text FROM {TABLE}
+WHERE conversation = $1 AND user_id = $2 AND used_at > now() - interval '{DAYS_KEPT} days'
+ORDER BY covered DESC LIMIT {2 * KEPT_OF_A_CONVERSATION}
+"""  # noqa: S608
+_WRITE = f"""
+INSERT INTO {TABLE} (id, user_id, conversation, covered, fingerprint, sealed_text, written_by, request_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (conversation, covered, fingerprint) DO NOTHING
+"""  # noqa: S608
+_FORGET_OLDER = f"""
+DELETE FROM {TABLE} WHERE conversation = $1 AND id NOT IN (
+  SELECT id FROM {TABLE} WHERE conversation = $1 ORDER BY made_at DESC, covered DESC LIMIT {KEPT_OF_A_CONVERSATION})
+"""  # noqa: S608
+#: (): drop the summaries that nobody has used for long.
+EXPIRE = f"DELETE FROM {TABLE} WHERE used_at < now() - interval '{DAYS_KEPT} days'"  # noqa: S608
+
+
+class SummaryStoreAway(Exception):
+    """Postgres gave no answer in time."""
+
+
+class SummaryStore:
+    """The summaries of all members, read and written by one worker."""
+
+    def __init__(self, dsn: str) -> None:
+        self._connection = LedgerConnection(dsn)
+        self._turn = asyncio.Lock()
+        #: Keeps reads that took too long from being collected.
+        self._late: set[asyncio.Task[list[Summary]]] = set()
+
+    async def read(self, user_id: int, conversation: str) -> list[Summary]:
+        """Return the summaries of a member's conversation.
+
+        Raises:
+            SummaryStoreAway: They can't be read within a second.
+        """
+        # A statement can't be cancelled without a wait for the server, so one that is late goes on alone.
+        reading = asyncio.create_task(self._read(user_id, conversation))
+        self._late.add(reading)
+        reading.add_done_callback(self._ended)
+        await asyncio.wait({reading}, timeout=READ_TIMEOUT_S)
+        if not reading.done() or reading.exception() is not None:
+            msg = "summaries can't be read now"
+            raise SummaryStoreAway(msg)
+        return reading.result()
+
+    async def write(
+        self, user_id: int, conversation: str, summary: Summary, *, written_by: str, request_id: str
+    ) -> None:
+        """Keep a summary, and of the conversation's older ones a few.
+
+        Raises:
+            SummaryStoreAway: It isn't kept.
+        """
+        pk = secrets.randbits(62)
+        sealed = key_ring().seal(summary.text, summary_place(pk))
+        row = [pk, user_id, conversation, summary.covered, summary.fingerprint, sealed]
+        names = [clean_text(written_by, 256), clean_text(request_id, 64)]
+        try:
+            async with self._turn:
+                await self._connection.run([(_WRITE, [*row, *names]), (_FORGET_OLDER, [conversation])])
+        except (psycopg.Error, *AWAY) as exc:
+            msg = f"a summary was not kept: {type(exc).__name__}"
+            raise SummaryStoreAway(msg) from exc
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def _read(self, user_id: int, conversation: str) -> list[Summary]:
+        places = [conversation, user_id]
+        async with self._turn:
+            _, cursor = await self._connection.run([(_TOUCH, places), (_READ, places)])
+            rows = await cursor.fetchall()
+        return [summary for row in rows if (summary := _opened(*row))]
+
+    def _ended(self, reading: asyncio.Task[list[Summary]]) -> None:
+        self._late.discard(reading)
+        if not reading.cancelled():
+            reading.exception()  # nobody may have waited for it
+
+
+def _opened(pk: int, covered: int, fingerprint: str, sealed: str) -> Summary | None:
+    try:
+        text = key_ring().unseal(sealed, summary_place(pk))
+    except SealingError:
+        return None
+    return Summary(covered=covered, fingerprint=fingerprint, text=text)
+
+
+def summary_place(pk: int) -> Place:
+    """Name the place of a summary's text, for its associated data."""
+    return Place(table=TABLE, pk=pk, field="sealed_text")
