@@ -1,20 +1,17 @@
-"""A member's own numbers, from the ledger's sums by day; sessions come from `members.sessions`."""
+"""Sums over the ledger's days for the members' pages: one walk gives each grouping that a page shows."""
+# ruff: noqa: S608  (columns are of the tables below, never from input)
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Q, QuerySet, Sum
-from django.db.models.functions import Coalesce
+from django.db import connection
 
-from keys.models import ClientToken
-from keys.roles import team_of
-from usage.budgets import period_end
-from usage.models import Budget, UsageDay
 from usage.states import ERROR_STATES
 
 NANO = 1_000_000_000
-#: Spans that the page offers, in days.
+#: Spans that the pages offer, in days.
 SPANS = (1, 7, 30, 90)
 SUMMED = (
     "requests",
@@ -25,13 +22,19 @@ SUMMED = (
     "cache_write_tokens",
     "output_tokens",
 )
+#: What sums are read of, and what they are grouped by: columns of `UsageDay`.
+OWNERS = ("user_id", "team_id")
+GROUPS = ("day", "alias", "user_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """Sums over some requests."""
 
+    #: The value that they are grouped by.
     label: Any
+    #: The name of the user whose they are, where they are grouped by user.
+    user_name: str = ""
     requests: int
     errors: int
     #: Attempts whose price is not known: their cost is missing from `cost_nano`.
@@ -64,92 +67,61 @@ class Figures:
         return self.cost_nano or self.tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetLeft:
-    """A budget that somebody's requests draw on."""
-
-    name: str
-    whose: str
-    period: str
-    unit: str
-    #: In USD or tokens, as are the others.
-    limit: float
-    used: float
-    #: When it begins anew; None for a budget in all.
-    until: datetime | None
-
-    @property
-    def left(self) -> float:
-        return max(0, self.limit - self.used)
-
-    @property
-    def used_percent(self) -> int:
-        return min(100, round(100 * self.used / self.limit)) if self.limit else 100
-
-
 def first_day(days: int, now: datetime) -> datetime:
     """Return the first moment (UTC) of a span that ends today."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return midnight - timedelta(days=days - 1)
 
 
-def by_day(user_id: int, days: int, now: datetime) -> list[Figures]:
-    """Sum up each day of the span, also those without requests."""
-    start = first_day(days, now)
-    found = {each.label: each for each in _summed(_own(user_id, start), "day")}
-    return [found.get(day) or _nothing(day) for day in (start + timedelta(days=place) for place in range(days))]
+def read_figures(owner: str, owner_id: int, since: datetime, groups: Sequence[str]) -> dict[str, list[Figures]]:
+    """Sum up what a user or a team used, once for each of `groups`, in one walk.
+
+    Args:
+        owner: One of `OWNERS`.
+        since: A day's first moment.
+        groups: Some of `GROUPS`.
+    """
+    assert owner in OWNERS  # noqa: S101
+    assert set(groups) <= set(GROUPS)  # noqa: S101
+    sums = ", ".join(f"coalesce(sum({name}), 0)::bigint AS {name}" for name in SUMMED)
+    columns = ", ".join(groups)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT GROUPING({columns}), {columns}, max(user_name) AS user_name, {sums},"
+            " coalesce(sum(attempts) FILTER (WHERE state = ANY(%s)), 0)::bigint AS errors"
+            f" FROM usage_usageday WHERE {owner} = %s AND day >= %s"
+            f" GROUP BY GROUPING SETS ({', '.join(f'({name})' for name in groups)})",
+            [[str(state) for state in ERROR_STATES], owner_id, since],
+        )
+        rows = cursor.fetchall()
+    # A bit of GROUPING is set for each column that isn't grouped by, the last column's lowest.
+    places = {(1 << len(groups)) - 1 - (1 << len(groups) - 1 - place): place for place in range(len(groups))}
+    found: dict[str, list[Figures]] = {name: [] for name in groups}
+    for mark, *values in rows:
+        place, (user_name, *numbers) = places[mark], values[len(groups) :]
+        sums_of = dict(zip((*SUMMED, "errors"), numbers, strict=True))
+        found[groups[place]].append(Figures(label=values[place], user_name=user_name, **sums_of))
+    return found
 
 
-def by_model(user_id: int, days: int, now: datetime) -> list[Figures]:
-    """Sum up each model alias, the dearest first."""
-    groups = _summed(_own(user_id, first_day(days, now)), "alias")
-    return sorted(groups, key=lambda each: (-each.cost_nano, -each.tokens))
+def each_day(found: Iterable[Figures], days: int, since: datetime) -> list[Figures]:
+    """Put sums of days in order, also those of days without requests."""
+    by_day = {each.label: each for each in found}
+    return [by_day.get(day) or nothing(day) for day in (since + timedelta(days=place) for place in range(days))]
 
 
-def total(parts: list[Figures]) -> Figures:
-    sums = {name: sum(getattr(part, name) for part in parts) for name in ("errors", *SUMMED)}
-    return Figures(label="", **sums)
+def dearest_first(found: Iterable[Figures]) -> list[Figures]:
+    return sorted(found, key=lambda each: (-each.cost_nano, -each.tokens))
 
 
-def budgets_left(user: Any, now: datetime) -> list[BudgetLeft]:
-    """Return the budgets that a member's requests draw on: the member's, the team's, the tokens'."""
-    tokens = dict(ClientToken.objects.filter(user=user, revoked_at=None).values_list("pk", "name"))
-    subject = Q(subject="user", subject_id=user.pk) | Q(subject="token", subject_id__in=tokens)
-    if (team := team_of(user)) is not None:
-        subject |= Q(subject="team", subject_id=team)
-    return [_left(budget, tokens, now) for budget in Budget.objects.filter(subject, enabled=True)]
+def total(parts: Iterable[Figures]) -> Figures:
+    parts = list(parts)
+    return Figures(label="", **{name: sum(getattr(part, name) for part in parts) for name in ("errors", *SUMMED)})
+
+
+def nothing(label: Any, user_name: str = "") -> Figures:
+    return Figures(label=label, user_name=user_name, errors=0, **dict.fromkeys(SUMMED, 0))
 
 
 def cached_percent(cache_read_tokens: int, all_input_tokens: int) -> int:
     return round(100 * cache_read_tokens / all_input_tokens) if all_input_tokens else 0
-
-
-def _own(user_id: int, start: datetime) -> QuerySet[UsageDay]:
-    return UsageDay.objects.filter(user_id=user_id, day__gte=start)
-
-
-def _summed(rows: QuerySet[UsageDay], column: str) -> list[Figures]:
-    sums: dict[str, Any] = {name: Coalesce(Sum(name), 0) for name in SUMMED}
-    sums["errors"] = Coalesce(Sum("attempts", filter=Q(state__in=ERROR_STATES)), 0)
-    groups: Any = rows.order_by().values(label=F(column)).annotate(**sums)
-    return [Figures(**row) for row in groups]
-
-
-def _nothing(label: Any) -> Figures:
-    return Figures(label=label, errors=0, **dict.fromkeys(SUMMED, 0))
-
-
-def _left(budget: Budget, tokens: dict[int, str], now: datetime) -> BudgetLeft:
-    until = period_end(budget.period, budget.period_start)
-    is_over = until is not None and until <= now
-    divisor = NANO if budget.unit == Budget.Unit.USD else 1
-    whose = {"user": "yours", "team": "your team's"}.get(budget.subject) or f"token {tokens[budget.subject_id]}"
-    return BudgetLeft(
-        name=budget.name,
-        whose=whose,
-        period=budget.get_period_display(),
-        unit=budget.unit,
-        limit=budget.limit / divisor,
-        used=0 if is_over else (budget.spent + budget.reserved) / divisor,
-        until=period_end(budget.period, now),
-    )

@@ -1,11 +1,12 @@
 from django.urls import path
 
-from members import logins, token_views, views
+from members import logins, team_views, token_views, views
 
 app_name = "members"
 urlpatterns = [
     path("", views.home, name="home"),
     path("sessions/<path:session_id>/", views.session, name="session"),
+    path("team/", team_views.show, name="team"),
     path("tokens/new/", token_views.issue, name="token-new"),
     path("tokens/<int:pk>/rotate/", token_views.rotate, name="token-rotate"),
     path("tokens/<int:pk>/revoke/", token_views.revoke, name="token-revoke"),

@@ -12,11 +12,11 @@ from django.views.decorators.http import require_safe
 
 from keys.models import ClientToken
 from members import figures, sessions
-from members.access import member_of
+from members.access import member_of, span_of
+from members.budgets import budgets_of
 from members.setups import setups
 from members.tokens import is_usable
 
-DAYS_DEFAULT = 7
 DAYS_MAX = 90
 #: Sessions are summed from single records: longer spans would take too long for who works all day.
 SESSION_DAYS_MAX = 14
@@ -26,9 +26,11 @@ SESSION_DAYS_MAX = 14
 @never_cache
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
-    now, days = timezone.now(), _days(request)
+    now, days = timezone.now(), span_of(request)
     user_id, session_days = member_of(request).pk, min(days, SESSION_DAYS_MAX)
-    by_day = figures.by_day(user_id, days, now)
+    since = figures.first_day(days, now)
+    sums = figures.read_figures("user_id", user_id, since, ("day", "alias"))
+    by_day = figures.each_day(sums["day"], days, since)
     tokens = ClientToken.objects.filter(user=user_id, revoked_at=None).order_by("-expires_at")
     context = {
         "days": days,
@@ -36,10 +38,10 @@ def home(request: HttpRequest) -> HttpResponse:
         "total": figures.total(by_day),
         "by_day": by_day,
         "dearest_day": max(each.shown_amount for each in by_day) or 1,
-        "by_model": figures.by_model(user_id, days, now),
+        "by_model": figures.dearest_first(sums["alias"]),
         "sessions": sessions.latest_sessions(user_id, figures.first_day(session_days, now)),
         "session_days": session_days if session_days < days else None,
-        "budgets": figures.budgets_left(request.user, now),
+        "budgets": budgets_of(request.user, now),
         "tokens": [{"row": token, "is_usable": is_usable(token, now)} for token in tokens],
         "setups": setups(base_url(request)),
     }
@@ -72,11 +74,6 @@ def session(request: HttpRequest, session_id: str) -> HttpResponse:
 def base_url(request: HttpRequest) -> str:
     """Return the address under which this member reaches Bridge."""
     return request.build_absolute_uri("/").rstrip("/")
-
-
-def _days(request: HttpRequest) -> int:
-    wanted = request.GET.get("days", "")
-    return int(wanted) if wanted in map(str, figures.SPANS) else DAYS_DEFAULT
 
 
 def own_token(request: HttpRequest, pk: int, *, now: datetime | None = None) -> ClientToken:

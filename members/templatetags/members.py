@@ -4,6 +4,8 @@ from typing import Any
 
 from django import template
 
+from keys.roles import teams_of
+
 register = template.Library()
 
 THOUSAND = 1000
@@ -35,3 +37,8 @@ def tokens(number: float) -> str:
         if number >= size:
             return f"{number / size:.1f}{unit}"
     return f"{number:.0f}"
+
+
+@register.filter
+def has_team(user: Any) -> bool:
+    return bool(teams_of(user))
