@@ -51,7 +51,9 @@ def _told_user(turn: UserTurn, calls: list[Mapping[str, Any]], notes: list[str])
         told.say("user", _response(call["name"], results))
     for orphan in orphans:
         notes.append("tool_result_orphaned")
-        told.say("user", [text_part(f"[Tool result for {orphan.tool_use_id}] {result_text(orphan)}"), *media_of(orphan)])
+        told.say(
+            "user", [text_part(f"[Tool result for {orphan.tool_use_id}] {result_text(orphan)}"), *media_of(orphan)]
+        )
     told.add(UserTurn(said=turn.said))
     return told
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from translator.core.answer import AnswerContext
 from translator.core.block_writer import BlockWriter
+from translator.core.emulation.answer import EmulatedCalls
 from translator.core.events import Event, MessageDelta, MessageStop, StopReason, Usage
 from translator.core.openai_chat.finish import Finish, decide_stop, refusal_details
 from translator.core.openai_chat.parts import split_content
@@ -31,13 +32,15 @@ class Content:
         self._reasoning = ReasoningState(keep_text=answer.omit_thinking_text)
         self._blocks = BlockWriter(sign=self._reasoning.sign, omit_thinking_text=answer.omit_thinking_text)
         self.tool_calls = ToolCalls(self._blocks, answer, new_id)
+        self._emulated = _emulated_calls(self._blocks, answer, new_id) if answer.emulated_tools else None
         self._tags = ThinkTags() if profile.think_tags else None
         self._cutter = StopCutter(answer.stop_sequences) if answer.stop_sequences else None
-        self._is_plain = self._tags is None and self._cutter is None
+        self._is_plain = self._tags is None and self._cutter is None and self._emulated is None
         self._fired: str | None = None
         self._characters = 0
         self._refusals: list[str] = []
         self._has_content = False
+        self._notes: list[str] = []
         #: Text (False) and thinking (True) that came while a tool call was being written.
         self._waiting: list[tuple[bool, str]] = []
 
@@ -54,7 +57,26 @@ class Content:
     @property
     def must_end(self) -> bool:
         """Whether the upstream writes on after a stop sequence, or broke what cannot be mended."""
-        return self.tool_calls.is_broken or (self._cutter is not None and self._cutter.dropped > STOP_GRACE)
+        dropped = (self._cutter.dropped if self._cutter else 0) + (self._emulated.dropped if self._emulated else 0)
+        return self._is_broken or dropped > STOP_GRACE
+
+    @property
+    def has_cut_call(self) -> bool:
+        """Whether a call was left incomplete, since the upstream ran out of tokens."""
+        return self.tool_calls.is_cut or (self._emulated is not None and self._emulated.is_cut)
+
+    @property
+    def _is_broken(self) -> bool:
+        return self.tool_calls.is_broken or (self._emulated is not None and self._emulated.is_broken)
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a call is being written, so that nothing else can be."""
+        return self.tool_calls.is_busy or (self._emulated is not None and self._emulated.is_busy)
+
+    @property
+    def _calls(self) -> int:
+        return self.tool_calls.count + (self._emulated.count if self._emulated else 0)
 
     @property
     def output_estimate(self) -> int:
@@ -64,7 +86,8 @@ class Content:
     @property
     def notes(self) -> list[str]:
         """What was repaired or dropped."""
-        return self.tool_calls.notes
+        emulated = self._emulated.notes if self._emulated else []
+        return [*self.tool_calls.notes, *emulated, *self._notes]
 
     def read(self, delta: dict[str, Any], events: list[Event]) -> None:
         """Write what a delta, or a whole message, adds to `events`."""
@@ -136,12 +159,12 @@ class Content:
             self._write(is_thinking=True, text=thinking)
 
     def _keep_details(self, details: Any) -> None:
-        if self._answer.show_thinking and self._reasoning.add_details(details) and not self.tool_calls.is_busy:
+        if self._answer.show_thinking and self._reasoning.add_details(details) and not self._is_busy:
             self._blocks.open_thinking()
 
     def _keep_items(self, items: Any) -> None:
         """Keep a Responses upstream's reasoning; each item ends a block of its own."""
-        if self._answer.show_thinking and self._reasoning.add_items(items) and not self.tool_calls.is_busy:
+        if self._answer.show_thinking and self._reasoning.add_items(items) and not self._is_busy:
             self._blocks.open_thinking()
             self._blocks.close()
 
@@ -149,10 +172,13 @@ class Content:
         if not text:
             return
         self.tool_calls.release()
-        if self.tool_calls.is_busy:
+        if self.tool_calls.is_busy or (is_thinking and self._is_busy):
             self._waiting.append((is_thinking, text))
         elif is_thinking:
             self._blocks.thinking(text)
+        elif self._emulated is not None:
+            self._emulated.feed(text)
+            self._write_waiting()
         else:
             self._blocks.text(text)
 
@@ -160,11 +186,13 @@ class Content:
         if self.is_cut:
             return
         self.flush(self._blocks.events)
+        if self._emulated is not None:
+            self._emulated.finish(is_truncated=False)
         self.tool_calls.feed(calls)
         self._write_waiting()
 
     def _write_waiting(self) -> None:
-        if self._waiting and not self.tool_calls.is_busy:
+        if self._waiting and not self._is_busy:
             waiting, self._waiting = self._waiting, []
             for is_thinking, text in waiting:
                 self._write(is_thinking=is_thinking, text=text)
@@ -194,9 +222,13 @@ class Content:
             is_truncated: Whether the upstream ran out of tokens.
         """
         self.flush(events)
+        if self._emulated is not None:
+            self._emulated.finish(is_truncated=is_truncated or self.is_cut)
         self.tool_calls.finish(is_truncated=is_truncated)
-        if self.tool_calls.is_broken:
+        if self._is_broken:
             return MALFORMED
+        if self._answer.must_call and not self._calls and not is_truncated:
+            self._notes.append("tool_choice_ignored")
         self._write_waiting()
         if self._reasoning.is_pending:
             self._blocks.open_thinking()
@@ -209,7 +241,7 @@ class Content:
         cut = self._cutter.fired if self._cutter else None
         stop = decide_stop(
             finish,
-            has_calls=self.tool_calls.count > 0,
+            has_calls=self._calls > 0,
             is_refusal=has_refused,
             fired=cut or self._fired,
             is_cut_here=cut is not None,
@@ -224,3 +256,7 @@ class Content:
             ),
             MessageStop(),
         ]
+
+
+def _emulated_calls(blocks: BlockWriter, answer: AnswerContext, new_id: Callable[[str], str]) -> EmulatedCalls:
+    return EmulatedCalls(blocks, answer.emulated_tools, new_id, is_parallel=answer.parallel_tools)

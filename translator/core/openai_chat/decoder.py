@@ -229,7 +229,7 @@ class Decoder:
         if problem is not None:
             self._fail(protocol_error(problem))
             return
-        finish = Finish.CUT if self._content.tool_calls.is_cut else self._finish
+        finish = Finish.CUT if self._content.has_cut_call else self._finish
         usage = self._final_usage = self._usage(is_complete=True)
         self._events += self._content.end(finish, usage)
         self.is_done = True
