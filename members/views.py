@@ -13,9 +13,13 @@ from django.views.decorators.http import require_safe
 from keys.models import ClientToken
 from members import figures, sessions
 from members.access import member_of, span_of
+from members.agents import parts_of
 from members.budgets import budgets_of
+from members.cache_misses import dearest, find_misses
 from members.setups import setups
+from members.story import tell, turns_of
 from members.tokens import is_usable
+from usage.models import Price
 
 DAYS_MAX = 90
 #: Sessions are summed from single records: longer spans would take too long for who works all day.
@@ -54,18 +58,23 @@ def home(request: HttpRequest) -> HttpResponse:
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
     """Tell a session's cost story."""
     user_id = member_of(request).pk
-    since = figures.first_day(DAYS_MAX, timezone.now())
+    now = timezone.now()
+    since = figures.first_day(DAYS_MAX, now)
     found = sessions.one_session(user_id, session_id, since)
     if found is None:
         raise Http404
-    month = figures.first_day(30, timezone.now())
     requests = sessions.requests_of(user_id, session_id, since)
-    place, count = sessions.place_of(found, user_id, min(month, found.first_at))
+    told = parts_of(requests)
+    versions = {request.price_version for request in requests if request.price_version}
+    misses = find_misses(told.parts, Price.objects.in_bulk(versions))
     context: dict[str, Any] = {
         "session": found,
-        "threads": sessions.threads(requests),
-        "place": place,
-        "count": count,
+        "parts": told.parts,
+        "is_clients_word": told.is_clients_word,
+        "has_kinds": any(request.agent_kind for request in requests),
+        "story": tell(found.cost_nano, sessions.costs_beside(found, user_id, now), misses),
+        "dearest_misses": dearest(misses),
+        "turns": turns_of(told.parts[0], misses) if told.parts else [],
         "is_shortened": len(requests) >= sessions.REQUESTS_MAX,
     }
     return render(request, "members/session.html", context)

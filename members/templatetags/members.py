@@ -1,14 +1,17 @@
 """Numbers as people read them."""
 
+from datetime import timedelta
 from typing import Any
 
 from django import template
 
 from keys.roles import teams_of
+from members.figures import NANO
 
 register = template.Library()
 
 THOUSAND = 1000
+MINUTE_S, HOUR_S = 60, 3600
 #: Below this a price is shown to the fourth digit: requests cost fractions of a cent.
 SMALL_USD = 1
 
@@ -28,7 +31,7 @@ def cost(figures: Any) -> str:
 
 @register.filter
 def percent_of(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.1f}"
+    return f"{100 * part / whole:.1f}" if whole else "0"
 
 
 @register.filter
@@ -42,3 +45,17 @@ def tokens(number: float) -> str:
 @register.filter
 def has_team(user: Any) -> bool:
     return bool(teams_of(user))
+
+
+@register.filter
+def nano_usd(nano: int) -> str:
+    return usd(nano / NANO)
+
+
+@register.filter
+def span(time: timedelta) -> str:
+    """Write a time as a few characters: 12 s, 7 min, 3 h."""
+    seconds = time.total_seconds()
+    if seconds < MINUTE_S:
+        return f"{seconds:.0f} s"
+    return f"{seconds / MINUTE_S:.0f} min" if seconds < HOUR_S else f"{seconds / HOUR_S:.0f} h"

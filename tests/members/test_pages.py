@@ -11,7 +11,7 @@ from keys.models import ClientToken, Route
 from keys.roles import team_of
 from keys.tokens import digest, issue_token, revoke_token
 from tests.members.ledger import add_record
-from usage.models import Budget
+from usage.models import Budget, Price
 
 TOKEN = re.compile(r"brg_[0-9A-Za-z]{39}")
 RIGHT_TO_LEFT = "\u202egnp.exe"
@@ -67,12 +67,40 @@ def test_a_session_tells_its_story(client_of, bob: User, rita: User) -> None:
 
     answer = client_of(bob).get(url)
 
-    assert [(thread.part, len(thread.requests)) for thread in answer.context["threads"]] == [
+    assert [(part.name, len(part.requests)) for part in answer.context["parts"]] == [
         ("main agent", 3),
         ("single calls", 1),
     ]
-    assert (answer.context["place"], answer.context["count"]) == (2, 2)
+    assert "the parts are guessed" in text_of(answer)
+    story = answer.context["story"]
+    assert (story.place, story.count, story.median_nano) == (2, 2, None)
     assert client_of(rita).get(url).status_code == 404
+
+
+def test_a_session_tells_of_agents_and_of_the_cache(client_of, bob: User) -> None:
+    price = Price.objects.create(
+        upstream_model="m",
+        input_price=10_000_000,
+        cache_read_price=1_000_000,
+        output_price=1,
+        valid_from=timezone.now(),
+    )
+    shared = {"session_id": "s", "price_version": price.pk, "client_version": "2.1.332", "queued_ms": 3}
+    shared |= {"source": "upstream", "cost_nano": 300_000_000}
+    for age, read in ((9, 19_000), (8, 20_000), (7, 0)):
+        add_record(bob, age=timedelta(minutes=age), input_tokens=21_000 - read, cache_read_tokens=read, **shared)
+    add_record(bob, age=timedelta(minutes=6), agent_id="a1", agent_kind="Explore", **shared)
+    for number in range(3):
+        add_record(bob, session_id=f"usual {number}", cost_nano=100_000_000)
+
+    answer = client_of(bob).get(reverse("members:session", args=["s"]))
+
+    assert [part.name for part in answer.context["parts"]] == ["main agent", "sub-agent Explore"]
+    page = text_of(answer)
+    assert "The client itself said which agent each request came from" in page
+    assert "It cost 12.0 times your median session ($0.1000) of the 30 days around it." in page
+    assert "The cache was missed in 1 request from" in page
+    assert "21.0k tokens that had been sent before were read anew, which cost about $0.1890 more" in page
 
 
 def test_a_token_is_shown_once_and_works(client_of, bob: User) -> None:
