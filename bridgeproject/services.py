@@ -45,6 +45,7 @@ async def _start() -> Gateway:
         redis_url=settings.REDIS_URL,
         queue_s=settings.QUEUE_S,
         queue_max=settings.QUEUE_MAX,
+        summary_wait_s=settings.SUMMARY_WAIT_S,
         alerts=Addresses(emails=settings.ALERT_EMAILS, webhook=settings.ALERT_WEBHOOK),
         worker=f"{socket.gethostname()}:{os.getpid()}",
     )

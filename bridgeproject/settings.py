@@ -210,6 +210,8 @@ METRICS_TOKEN = env_secret("BRIDGE_METRICS_TOKEN")
 #: How long a call may wait for a credential that rests or is full, in seconds; 0: it is told at once.
 QUEUE_S = env_int("BRIDGE_QUEUE_S", 0)
 QUEUE_MAX = env_int("BRIDGE_QUEUE_MAX", 100)
+#: How long a call may wait for a summary of its history, in seconds, before old messages are left out without one.
+SUMMARY_WAIT_S = env_int("BRIDGE_SUMMARY_WAIT_S", 10)
 #: How long running streams may go on after a stop was asked for, in seconds.
 DRAIN_S = env_int("BRIDGE_DRAIN_S", 60)
 

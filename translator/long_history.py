@@ -36,8 +36,8 @@ class LongHistory:
         self._summaries: tuple[Summary, ...] = ()
         self._plans: dict[tuple[Rules, float], Plan] = {}
 
-    def plan(self, model: ModelEntry | None, factor: float) -> Plan | None:
-        """Return what is to be sent to a model, with the summaries that are known by now; None for all as it is.
+    def rules_for(self, model: ModelEntry | None, factor: float) -> tuple[Rules, float] | None:
+        """Return by which rules the messages are compacted for a model, and the factor; None, mostly, when they aren't.
 
         Args:
             model: What is known of the model.
@@ -47,17 +47,26 @@ class LongHistory:
             return None
         factor = self.steady((model.upstream_id, model.name), factor)
         rules = rules_of(model)
-        if rules is None or not rules.is_over(self.whole, factor):
+        return (rules, factor) if rules and rules.is_over(self.whole, factor) else None
+
+    def plan(self, model: ModelEntry | None, factor: float) -> Plan | None:
+        """Return what is to be sent to a model, with the summaries that are known by now; None for all as it is."""
+        key = self.rules_for(model, factor)
+        if key is None:
             return None
-        known = self._plans.get((rules, factor))
-        if known is None:
-            known = self._plans[rules, factor] = plan(self.request, rules, factor=factor, summaries=self._summaries)
-        return known
+        if key not in self._plans:
+            rules, held = key
+            self._plans[key] = plan(self.request, rules, factor=held, summaries=self._summaries)
+        return self._plans[key]
 
     def use(self, summaries: Sequence[Summary]) -> None:
-        """Take summaries that have become known."""
-        self._summaries = (*self._summaries, *summaries)
+        """Take the summaries that are known now, in place of those that were."""
+        self._summaries = tuple(summaries)
         self._plans.clear()
+
+    def expect(self, plan: Plan | None) -> None:
+        """Count with what a plan sends."""
+        self.estimate = plan.compacted.after if plan and plan.compacted else self.whole
 
 
 def rules_of(model: ModelEntry) -> Rules | None:

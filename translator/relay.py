@@ -21,6 +21,7 @@ from translator import refusals
 from translator.bookkeeping import Caller
 from translator.calls import Call
 from translator.catalogue import Catalogue
+from translator.compaction import Compactor
 from translator.core.calibration import Calibration
 from translator.metrics import STREAMS
 from translator.run import Run, Services, Whole
@@ -32,6 +33,7 @@ from usage.calibrations import CalibrationStore
 from usage.idempotency import Idempotency
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
 from usage.pool_alerts import Addresses, PoolAlerts
+from usage.summaries import SummaryStore
 
 if TYPE_CHECKING:
     from usage.credential_limits import CredentialLimits
@@ -65,6 +67,7 @@ class Gateway:
         queue_s: How long a call may wait for a credential that rests or is full; 0 for not at all.
         queue_max: So many may wait at once.
         alerts: Who is told of credentials that somebody must look after.
+        summary_wait_s: How long a call may wait for a summary of its history.
         worker: This process's name among the workers.
     """
 
@@ -80,6 +83,7 @@ class Gateway:
         queue_s: float = 0,
         queue_max: int = 100,
         alerts: Addresses | None = None,
+        summary_wait_s: float = 10,
     ) -> None:
         self.directory = Directory(conninfo, parse_key_ring(encryption_keys))
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
@@ -101,6 +105,9 @@ class Gateway:
             credential_limits=_credential_limits_at(redis_url, self.dispatcher.count_elsewhere),
         )
         self._tries = Tries(self._services, WaitingRoom(jitter=random.random, size=queue_max, patience_s=queue_s))
+        self._compactor = Compactor(
+            SummaryStore(conninfo), calibration=self.calibration, answer=self.answer, wait_s=summary_wait_s
+        )
         self._streams: dict[Stream, TokenEntry] = {}
         self._warden: asyncio.Task[None] | None = None
 
@@ -119,6 +126,7 @@ class Gateway:
             self._warden.cancel()
         for stream in list(self._streams):
             await stream.aclose()
+        await self._compactor.close()
         await self._alerts.close()
         await self.dispatcher.close()
         await self.idempotency.close()
@@ -159,9 +167,12 @@ class Gateway:
             raise CallFailed(refusals.SHUT_DOWN)
         route = self._route(call, caller)
         self.last_used.note(caller.token.id)
+        wish = await self._compactor.consider(call, caller, route)
         admission = await self._admit(call, caller, route)
         runs: list[Run] = []
         try:
+            if wish is not None:
+                await self._compactor.grant(wish, call, caller)
             reply = await self._tries.answer(call, caller, route, runs)
         except BaseException:
             admission.release(tokens_used=_tokens(runs))

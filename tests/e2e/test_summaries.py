@@ -1,0 +1,220 @@
+"""Summaries of long histories through whole gateways: when they are written, who gets them, who pays."""
+
+import itertools
+import time
+from typing import Any, Protocol
+
+import httpx
+import pytest
+
+from tests.e2e.ledger import assert_ledger_adds_up
+from tests.e2e.test_compaction import SAYS, ask, history, sent, set_compaction
+from tests.gateway import MakeGateway, RunningGateway
+from tests.upstream import ScriptedUpstream
+
+#: The alias that writes the summaries; its answers are scripted.
+WRITER = "writer"
+#: So many turns fit in the window but not under the limit, and so many don't fit at all.
+LONG, TOO_LONG = 19, 40
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def running(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> RunningGateway:
+    running = make_gateway(upstream=upstream_process, BRIDGE_SUMMARY_WAIT_S="2")
+    running.hurry(first_byte_timeout_s=15)
+    set_compaction(running, "summary", summaries_by=WRITER)
+    return running
+
+
+@pytest.fixture
+def summing(running: RunningGateway, upstream: ScriptedUpstream) -> RunningGateway:
+    """A gateway whose members have no summaries yet: each test has a session of its own."""
+    upstream.script("text=It+was+the+disk.", model=WRITER)
+    running.execute("DELETE FROM usage_conversationsummary")
+    return running
+
+
+class Talk(Protocol):
+    def __call__(self, turns: int, *, token: str = "", words: str = ..., **headers: str) -> httpx.Response: ...
+
+
+@pytest.fixture
+def talk(summing: RunningGateway) -> Talk:
+    """Send the history of so many turns, in a session that no other test knows."""
+    session = f"s{next(NUMBERS)}"
+
+    def turn(turns: int, *, token: str = "", words: str = "line of a log, ", **headers: str) -> httpx.Response:
+        return ask(summing, history(turns, words=words), token=token, session=session, **headers)
+
+    return turn
+
+
+def written(gateway: RunningGateway, count: int) -> list[dict[str, Any]]:
+    """Wait until so many summaries are kept, and give them."""
+    until = time.monotonic() + 10
+    while len(rows := gateway.sql("SELECT * FROM usage_conversationsummary ORDER BY made_at")) < count:
+        assert time.monotonic() < until, f"{len(rows)} summaries: {gateway.log()[-2000:]}"
+        time.sleep(0.05)
+    return rows
+
+
+def told(answer: Any) -> str:
+    assert answer.status_code == 200, answer.text
+    return str(answer.headers.get("bridge-compaction", "")).partition(";")[0]
+
+
+def test_a_summary_stands_for_old_messages_and_the_next_turns_begin_alike(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    answers = [talk(TOO_LONG + turn) for turn in range(4)]
+
+    assert [told(answer) for answer in answers] == ["summary"] * 4
+    seen = sent(upstream)
+    assert "<summary>\nIt was the disk.\n</summary>" in seen[0][0]["content"]
+    assert all(after[: len(before)] == before for before, after in itertools.pairwise(seen))
+    [asked] = sent(upstream, WRITER)
+    assert "Find the fault." in asked[1]["content"]
+    records = assert_ledger_adds_up(summing, upstream)
+    [paid] = [record for record in records if "compaction" in record["notes"]]
+    assert (paid["user_name"], paid["session_id"], paid["client_name"]) == ("alice", records[0]["session_id"], "Bridge")
+    assert paid["request_id"] not in {answer.headers["request-id"] for answer in answers}
+    assert [record["notes"][0] for record in records if record is not paid] == ["compaction_summary"] * 4
+
+
+def test_nobody_waits_while_the_history_still_fits(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    upstream.script("text=It+was+the+disk.,wait=1s", model=WRITER)
+    began = time.monotonic()
+    first = talk(LONG)
+    took_s = time.monotonic() - began
+    written(summing, 1)
+
+    assert (told(first), took_s < 1) == ("", True)
+    assert told(talk(LONG + 1)) == "summary"
+
+
+def test_a_late_summary_serves_the_next_turn(summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk) -> None:
+    upstream.script("text=Late.,wait=4s", model=WRITER)
+
+    first = talk(TOO_LONG)
+    written(summing, 1)
+    second = talk(TOO_LONG + 1)
+
+    assert (told(first), told(second)) == ("trim", "summary")
+    assert "Late." in sent(upstream)[1][0]["content"]
+    assert len(sent(upstream, WRITER)) == 1
+    assert_ledger_adds_up(summing, upstream)
+
+
+def test_a_grown_conversation_is_summed_up_from_its_last_summary(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    for turns in range(TOO_LONG, TOO_LONG + 24, 4):
+        assert told(talk(turns)) == "summary"
+    written(summing, 2)
+
+    first, second = sent(upstream, WRITER)[:2]
+    assert "Find the fault." in first[1]["content"]
+    assert "<summary>\nIt was the disk.\n</summary>" in second[1]["content"]
+    assert "Find the fault." not in second[1]["content"]
+
+
+def test_a_summary_that_fails_fails_nothing_else(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    upstream.script("status=400,message=no", model=WRITER)
+
+    assert [told(talk(TOO_LONG + turn)) for turn in range(3)] == ["trim"] * 3
+    assert len(sent(upstream, WRITER)) == 1, "after a failure there is a pause"
+    assert_ledger_adds_up(summing, upstream)
+
+
+def test_workers_and_a_restart_share_what_was_written_in_its_place(
+    gateway: MakeGateway, upstream: ScriptedUpstream
+) -> None:
+    upstream.script("text=It+was+the+disk.", model=WRITER)
+    running = gateway(upstream=upstream, workers=2)
+    set_compaction(running, "summary", summaries_by=WRITER)
+
+    assert [told(ask(running, history(TOO_LONG))) for _ in range(8)] == ["summary"] * 8
+    running.stop()
+    running.start()
+
+    assert told(ask(running, history(TOO_LONG))) == "summary"
+    assert len(sent(upstream, WRITER)) == 1
+    running.stop()
+    # Sealed for its own row: in another it is no summary.
+    running.execute("UPDATE usage_conversationsummary SET id = id + 1")
+    running.start()
+    assert told(ask(running, history(TOO_LONG))) == "summary"
+    assert len(sent(upstream, WRITER)) == 2
+    assert len({str(record["worker"]) for record in running.settled(10)}) >= 3
+
+
+def test_charlie_gets_nothing_of_alices_summary_in_a_session_of_the_same_name(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    charlie = summing.issue_token("charlie")
+    upstream.script("text=For+Alice.", model=WRITER)
+    assert told(talk(TOO_LONG)) == "summary"
+    upstream.script("text=For+Charlie.", model=WRITER)
+    assert told(talk(TOO_LONG, token=charlie)) == "summary"
+
+    for_alice, for_charlie = [messages[0]["content"] for messages in sent(upstream)]
+    assert "For Alice." in for_alice
+    assert "For Charlie." in for_charlie
+    assert "Alice" not in for_charlie
+    rows = written(summing, 2)
+    assert len({row["user_id"] for row in rows}) == 2
+    assert not any("Alice" in str(value) or "Charlie" in str(value) for row in rows for value in row.values())
+    assert "For Alice" not in summing.log()
+
+
+def test_a_sealed_summary_opens_in_its_own_row_only(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    charlie = summing.issue_token("charlie")
+    talk(TOO_LONG)
+    talk(TOO_LONG, token=charlie)
+    alices, _ = written(summing, 2)
+    summing.execute("UPDATE usage_conversationsummary SET sealed_text = %s", [alices["sealed_text"]])
+    summing.stop()
+    upstream.script("text=Anew.", model=WRITER)
+    summing.start()
+
+    talk(TOO_LONG, token=charlie)
+
+    assert "Anew." in sent(upstream)[-1][0]["content"]
+
+
+def test_another_history_in_the_same_session_gets_a_summary_of_its_own(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    talk(TOO_LONG)
+    talk(TOO_LONG, words="another log, ")
+
+    assert len(sent(upstream, WRITER)) == 2
+
+
+def test_a_client_that_asks_for_its_own_messages_has_no_summary_written(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    refused = talk(TOO_LONG, **{"bridge-compaction": "off"})
+
+    assert refused.status_code == 400
+    assert upstream.requests() == []
+
+
+def test_a_token_of_one_call_at_once_is_not_kept_out_by_its_summary(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    upstream.script("text=Late.,wait=3s", model=WRITER)
+    summing.execute("UPDATE keys_clienttoken SET concurrency = 1, rpm = 1000")
+    time.sleep(2)
+
+    answers = [talk(LONG + turn) for turn in range(3)]
+
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert SAYS in {request["body"]["model"] for request in upstream.requests()}
