@@ -174,12 +174,15 @@ def _session(cast: Cast, dice: random.Random, user: User, moment: datetime, leng
         "token_name": token.name,
         "client_name": client_name,
         "client_version": client_version,
+        "agent_kind": "main" if client_name == "claude-cli" else "",
         "session_id": str(UUID(int=dice.getrandbits(128), version=4)),
     }
     (alias,) = dice.choices(list(MODELS), SHARES)
     yield from _conversation(cast, dice, alias, moment, length, shared)
     if length > SESSION_REQUESTS:
         begun = moment + timedelta(minutes=3)
+        if client_name == "claude-cli":
+            shared |= {"agent_id": f"{dice.getrandbits(64):016x}", "agent_kind": "Explore"}
         yield from _conversation(cast, dice, "claude-haiku-4-5", begun, length // 3, shared)
 
 
@@ -214,6 +217,7 @@ def _record(cast: Cast, dice: random.Random, alias: str, moment: datetime, sizes
         credential_id=credential.pk,
         credential_label=credential.label,
         stream=dice.random() < 0.95,
+        queued_ms=round(4 * math.exp(dice.gauss(0.5, 0.8))),
         ttft_ms=round(250 * math.exp(dice.gauss(0.6, 0.5))),
     )
     answer_ms = round(sizes[2] * dice.uniform(8, 20))
