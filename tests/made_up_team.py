@@ -69,7 +69,7 @@ def make_up(base_url: str, password: str, *, records: int = 4000, days: int = 35
     UsageRecord.objects.bulk_create(_records(cast, dice, now, records, days), batch_size=1000)
     with connection.cursor() as cursor:
         cursor.execute(f"WITH {rolled('usage_usagerecord')} SELECT 1")
-        cursor.execute("ANALYZE usage_usagerecord, usage_usagehour, usage_usageday")
+        cursor.execute("ANALYZE")
     _make_budgets(cast)
     PoolChange.objects.bulk_create(sorted(_pool_changes(cast, now), key=lambda change: change.changed_at))
     return cast

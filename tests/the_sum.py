@@ -115,7 +115,7 @@ def check_sums_follow_records(query: Query) -> None:
     settled = query(
         f"SELECT count(*) AS attempts, {columns} FROM usage_usagerecord WHERE state <> 'open'"  # noqa: S608
     )
-    for table in ("usage_usagehour", "usage_usageday"):
+    for table in ("usage_usagehour", "usage_usageday", "usage_credentialday", "usage_crossedday"):
         sums = query(f"SELECT coalesce(sum(attempts), 0)::bigint AS attempts, {columns} FROM {table}")  # noqa: S608
         assert sums == settled, table
 

@@ -14,8 +14,17 @@ from psycopg.conninfo import make_conninfo
 CONNECT_TIMEOUT_S = 3.0
 RUN_TIMEOUT_S = 10.0
 
-#: What is raised while Postgres is away, hangs or shuts down, as opposed to refusing a row.
-AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OSError, TimeoutError)
+#: What is raised while Postgres is away, hangs or shuts down, or has the tables of another version than this process,
+#: as opposed to refusing a row.
+AWAY = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedFunction,
+    OSError,
+    TimeoutError,
+)
 
 _SESSION = {
     "application_name": "bridge-ledger",

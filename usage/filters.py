@@ -11,15 +11,15 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
 
+from usage.choices import names_seen
 from usage.ids import first_id_at
-from usage.models import UsageDay, UsageRecord
+from usage.models import UsageRecord
 from usage.periods import CLOCK_SLACK, day_start, parse_day
 from usage.states import State
-from usage.visibility import Scope, scope_of, within
+from usage.visibility import Scope, scope_of
 
 CHOICES_OF = timedelta(days=90)
 CHOICES_KEPT_S = 60
-SEEN = ("user_id", "user_name", "upstream_model", "credential_id", "credential_label")
 
 
 def started_between(
@@ -52,36 +52,33 @@ class _ChoiceFilter(DropdownFilter):  # type: ignore[misc]  # unfold is untyped
 class _SeenFilter(_ChoiceFilter):
     """Offers what the last months' sums hold, by name."""
 
-    label: str
-
     def has_output(self) -> bool:
         return True  # also without a choice a value in the address holds
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Model]") -> list[tuple[str, str]]:
-        names = {str(row[self.field]): row[self.label] for row in seen(scope_of(request.user)) if row[self.field]}
-        return sorted(((key, label or key) for key, label in names.items()), key=lambda pair: pair[1])
+        return sorted(_seen(self.parameter_name, scope_of(request.user)).items(), key=lambda pair: pair[1])
 
 
-def seen(scope: Scope) -> list[dict[str, Any]]:
-    """Return who used what with which credential, of what the scope may see; up to a minute old."""
+def _seen(dimension: str, scope: Scope) -> dict[str, str]:
+    """Return what the last months' sums hold, of what the scope may see; up to a minute old."""
 
-    def read() -> list[dict[str, Any]]:
-        days = within(scope, UsageDay.objects.filter(day__gte=timezone.now() - CHOICES_OF))
-        return list(days.order_by().values(*SEEN).distinct())
+    def read() -> dict[str, str]:
+        now = timezone.now()
+        return names_seen((dimension,), scope, now - CHOICES_OF, now)[dimension]
 
-    return cache.get_or_set(f"usage.seen.{hash(scope)}", read, CHOICES_KEPT_S) or []
+    return cache.get_or_set(f"usage.seen.{dimension}.{hash(scope)}", read, CHOICES_KEPT_S) or {}
 
 
 class UserFilter(_SeenFilter):
-    title, parameter_name, field, label = "user", "user", "user_id", "user_name"
+    title, parameter_name, field = "user", "user", "user_id"
 
 
 class ModelFilter(_SeenFilter):
-    title, parameter_name, field, label = "upstream model", "model", "upstream_model", "upstream_model"
+    title, parameter_name, field = "upstream model", "model", "upstream_model"
 
 
 class CredentialFilter(_SeenFilter):
-    title, parameter_name, field, label = "credential", "credential", "credential_id", "credential_label"
+    title, parameter_name, field = "credential", "credential", "credential_id"
 
 
 class StateFilter(_ChoiceFilter):

@@ -1,4 +1,4 @@
-"""What goes wrong since when, and whom it hits: from the sums by hour, the failed records and the pool's history."""
+"""What goes wrong since when, and whom it hits: from the sums by hour, the records and the pool's history."""
 # ruff: noqa: S608  (statements are built from the tables below; what was asked for goes in as parameters)
 
 import unicodedata
@@ -13,6 +13,7 @@ from django.db import connection
 from usage.ids import first_id_at
 from usage.models import PoolChange, UsageRecord
 from usage.periods import CLOCK_SLACK
+from usage.sources import source_for
 from usage.states import ERROR_STATES, State
 from usage.visibility import Scope, within
 
@@ -168,27 +169,36 @@ def _plain(name: str) -> str:
 
 
 def _compared(scope: Scope, start: datetime, end: datetime) -> list[tuple[str, Hit]]:
-    """Sum up the time and the day before it, in all and by each subject, in one statement."""
+    """Sum up the time and the day before it, in all and by each subject: a walk for each place that knows some."""
+    by_credential = ("credential",)
+    others = [subject for subject in SUBJECTS if subject not in by_credential]
+    return [*_walk(scope, start, end, others, with_whole=True), *_walk(scope, start, end, by_credential)]
+
+
+def _walk(
+    scope: Scope, start: datetime, end: datetime, subjects: Sequence[str], *, with_whole: bool = False
+) -> list[tuple[str, Hit]]:
     errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
-    columns = [column for own in SUBJECTS.values() for column in own]
-    sets = ", ".join(f"({', '.join(own)})" for own in SUBJECTS.values())
-    flags = ", ".join(f"grouping({own[0]})" for own in SUBJECTS.values())
+    columns = [column for subject in subjects for column in SUBJECTS[subject]]
+    source = source_for(columns, scope, start - BASELINE, end, by_hour=True)
+    sets = ", ".join([*(["()"] if with_whole else []), *(f"({', '.join(SUBJECTS[subject])})" for subject in subjects)])
+    flags = ", ".join(f"grouping({SUBJECTS[subject][0]})" for subject in subjects)
     statement = f"""
         SELECT {flags}, {", ".join(columns)},
             coalesce(sum(attempts) FILTER (WHERE hour >= %s), 0)::bigint,
             coalesce(sum(attempts) FILTER (WHERE hour >= %s AND state IN ({errors})), 0)::bigint,
             coalesce(sum(attempts) FILTER (WHERE hour < %s), 0)::bigint,
             coalesce(sum(attempts) FILTER (WHERE hour < %s AND state IN ({errors})), 0)::bigint
-        FROM usage_usagehour WHERE hour >= %s AND hour < %s AND {scope.condition()}
-        GROUP BY GROUPING SETS ((), {sets})"""
+        FROM {source.sql} WHERE hour >= %s AND hour < %s AND {scope.condition()}
+        GROUP BY GROUPING SETS ({sets})"""
     with connection.cursor() as cursor:
-        cursor.execute(statement, [start, start, start, start, start - BASELINE, end])
-        return [_hit(row, columns) for row in cursor.fetchall()]
+        cursor.execute(statement, [start, start, start, start, *source.places, start - BASELINE, end])
+        return [_hit(row, subjects, columns) for row in cursor.fetchall()]
 
 
-def _hit(row: Sequence[Any], columns: Sequence[str]) -> tuple[str, Hit]:
-    flags, values, sums = row[: len(SUBJECTS)], row[len(SUBJECTS) : -4], row[-4:]
-    subject = next((name for name, is_out in zip(SUBJECTS, flags, strict=True) if not is_out), "")
+def _hit(row: Sequence[Any], subjects: Sequence[str], columns: Sequence[str]) -> tuple[str, Hit]:
+    flags, values, sums = row[: len(subjects)], row[len(subjects) : -4], row[-4:]
+    subject = next((name for name, is_out in zip(subjects, flags, strict=True) if not is_out), "")
     found = dict(zip(columns, values, strict=True))
     parts = [found[column] or "" for column in SUBJECTS.get(subject, ())]
     match subject:

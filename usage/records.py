@@ -198,7 +198,7 @@ class RecordWriter:
             await self._write(batch)
         except AWAY as exc:
             rows = batch.fail(was_sent=self._connection.was_sent)
-            logger.warning("Postgres is away, %s settlements go to the spool: %s", len(rows), exc)
+            logger.warning("Postgres can't be written to, %s settlements go to the spool: %s", len(rows), exc)
             if rows:
                 await self._to_spool(rows)
         except psycopg.Error as exc:

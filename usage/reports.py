@@ -2,7 +2,7 @@
 # ruff: noqa: S608  (statements are built from the tables of words below; what was asked for goes in as parameters)
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,6 +18,7 @@ from usage.ids import first_id_at, moment_of
 from usage.models import UsageHour
 from usage.periods import CLOCK_SLACK, is_midnight
 from usage.rollups import HISTOGRAMS, SUMS
+from usage.sources import days_for, source_for
 from usage.states import ERROR_STATES
 from usage.visibility import Scope
 
@@ -42,6 +43,8 @@ ROWS_MAX = 10_000
 PAGE_MAX = 2_000
 PERCENTILES = (0.5, 0.95)
 HOURS_OF = timedelta(days=31)
+#: No sums are kept of credentials by hour.
+CREDENTIAL_HOURS_OF = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,39 +72,63 @@ class Question:
         if self.start >= self.end:
             msg = "the time ends before it starts"
             raise ValueError(msg)
-        if "hour" in self.groups and self.end - self.start > HOURS_OF:
-            msg = f"hours can be shown of {HOURS_OF.days} days at most"
+        most = CREDENTIAL_HOURS_OF if "credential" in {*self.groups, *self.keep} else HOURS_OF
+        if "hour" in self.groups and self.end - self.start > most:
+            msg = f"hours can be shown of {HOURS_OF.days} days at most, of credentials {CREDENTIAL_HOURS_OF.days}"
             raise ValueError(msg)
+
+    @property
+    def columns(self) -> list[str]:
+        """What is grouped by and filtered by, but for times."""
+        names = [*(group for group in self.groups if group in DIMENSIONS), *self.keep]
+        return [column for name in names for column in DIMENSIONS[name]]
 
 
 def report(question: Question) -> list[dict[str, Any]]:
-    """Answer with a row per group: sums, shares and percentiles; the largest groups first, times in order."""
-    span = "hour" if "hour" in question.groups or not _is_whole_days(question) else "day"
-    columns = [_group(group, span) for group in question.groups]
+    """Answer with a row per group: sums, shares and percentiles; the largest groups first, times in order.
+
+    Percentiles are None where members and credentials meet: see `usage.sources`.
+    """
+    return [_row(question.groups, values) for values in _sums(question)]
+
+
+def report_with_whole(question: Question) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Answer as `report` does, and with one row for everything; None when there is nothing."""
+    found = _sums(question)
+    if 0 < len(found) < ROWS_MAX:
+        columns = zip(*(values[2 * len(question.groups) :] for values in found), strict=True)
+        whole = [sum(value or 0 for value in column) for column in columns]
+    else:
+        whole = next(iter(_sums(replace(question, groups=()))), [])
+    return [_row(question.groups, values) for values in found], _row((), whole) if whole else None
+
+
+def _sums(question: Question) -> list[Any]:
+    """Return for each group the key and the name of each of its parts, the sums, and the buckets of times."""
+    by_hour = "hour" in question.groups or not _is_whole_days(question)
+    source = source_for(question.columns, question.scope, question.start, question.end, by_hour=by_hour)
+    columns = [_group(group, source.span) for group in question.groups]
     where, places = kept(question)
-    sums = [f"sum({name})::bigint" for name in SUMS]
     errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
-    elements = [f"sum({name}[{n}])::bigint" for name in HISTOGRAMS for n in range(1, BUCKETS + 1)]
+    times = HISTOGRAMS if source.has_histograms else ()
+    selected = [
+        *(f"{key}, max({name})" for key, name in columns),
+        *(f"sum({name})::bigint" for name in SUMS),
+        f"coalesce(sum(attempts) FILTER (WHERE state IN ({errors})), 0)::bigint",
+        *(f"sum({name}[{n}])::bigint" for name in times for n in range(1, BUCKETS + 1)),
+    ]
     keys = ", ".join(str(2 * place + 1) for place in range(len(columns)))
     order = ", ".join(f"{2 * place + 1}" for place, group in enumerate(question.groups) if group in SPANS)
     statement = f"""
-        SELECT {
-        ", ".join(
-            [
-                *(f"{key}, max({name})" for key, name in columns),
-                *sums,
-                f"coalesce(sum(attempts) FILTER (WHERE state IN ({errors})), 0)::bigint",
-                *elements,
-            ]
-        )
-    }
-        FROM usage_usage{span} WHERE {span} >= %s AND {span} < %s {where}
+        SELECT {", ".join(selected)}
+        FROM {source.sql} WHERE {source.span} >= %s AND {source.span} < %s {where}
         {f"GROUP BY {keys}" if keys else ""} HAVING sum(attempts) > 0
         ORDER BY {order + ", " if order else ""} sum(input_tokens + cache_read_tokens + cache_write_tokens
             + output_tokens) DESC LIMIT {ROWS_MAX}"""
     with connection.cursor() as cursor:
-        cursor.execute(statement, [question.start, question.end, *places])
-        return [_row(question.groups, values) for values in cursor.fetchall()]
+        cursor.execute(statement, [*source.places, question.start, question.end, *places])
+        rows: list[Any] = cursor.fetchall()
+        return rows
 
 
 def records(
@@ -160,9 +187,10 @@ RECORD_COLUMNS = (
 def attempts_in(question: Question) -> int:
     """Return about how many records `records` would give, from the sums."""
     where, places = kept(question)
+    days = days_for([*question.columns, *question.scope.columns])
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT coalesce(sum(attempts), 0)::bigint FROM usage_usageday WHERE day >= %s AND day < %s {where}",
+            f"SELECT coalesce(sum(attempts), 0)::bigint FROM {days.table} WHERE day >= %s AND day < %s {where}",
             [question.start, question.end, *places],
         )
         return int((cursor.fetchone() or (0,))[0])

@@ -14,13 +14,12 @@ from django.db import connection, transaction
 
 from usage.ids import first_id_at
 from usage.periods import CLOCK_SLACK, day_start
-from usage.rollups import ALL_TOKENS, GROUPS, SPANS
+from usage.rollups import ALL_TOKENS, ROLLUPS, Rollup
 from usage.statements import cost_expression, price_of_record
 
 _CHANGED = f"""
 changed AS (
-    SELECT r.*, fresh.cost AS new_cost, fresh.version AS new_version, {ALL_TOKENS} AS all_tokens,
-        md5(ROW({", ".join(f"r.{name}" for name in GROUPS)})::text)::uuid AS key
+    SELECT r.*, fresh.cost AS new_cost, fresh.version AS new_version, {ALL_TOKENS} AS all_tokens
     FROM usage_usagerecord AS r
     LEFT JOIN LATERAL (SELECT {cost_expression("r", "p")} AS cost, p.id AS version {price_of_record("r")}) AS fresh
         ON true
@@ -36,17 +35,17 @@ SELECT upstream_model, count(*), coalesce(sum(cost_nano), 0)::bigint, coalesce(s
 FROM changed GROUP BY upstream_model ORDER BY upstream_model"""
 
 
-def _resummed(table: str, span: str) -> str:
+def _resummed(rollup: Rollup) -> str:
     return f"""
-by_{span} AS (
-    UPDATE {table} AS h SET cost_nano = h.cost_nano + d.cost, unpriced = h.unpriced + d.unpriced
+into_{rollup.table} AS (
+    UPDATE {rollup.table} AS h SET cost_nano = h.cost_nano + d.cost, unpriced = h.unpriced + d.unpriced
     FROM (
-        SELECT date_trunc('{span}', started_at, 'UTC') AS {span}, key,
+        SELECT date_trunc('{rollup.span}', started_at, 'UTC') AS span, {rollup.key()} AS key,
             sum(coalesce(new_cost, 0) - coalesce(cost_nano, 0)) AS cost,
             count(*) FILTER (WHERE new_cost IS NULL AND all_tokens > 0)
                 - count(*) FILTER (WHERE cost_nano IS NULL AND all_tokens > 0) AS unpriced
         FROM changed GROUP BY 1, 2
-    ) AS d WHERE h.{span} = d.{span} AND h.key = d.key
+    ) AS d WHERE h.{rollup.span} = d.span AND h.key = d.key
 )"""
 
 
@@ -55,7 +54,7 @@ records AS (
     UPDATE usage_usagerecord AS r SET cost_nano = c.new_cost, price_version = c.new_version
     FROM changed AS c WHERE r.id = c.id
 ),
-{",".join(_resummed(table, span) for table, span in SPANS.items())}
+{",".join(map(_resummed, ROLLUPS))}
 SELECT count(*) FROM changed"""
 
 

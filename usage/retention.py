@@ -4,19 +4,15 @@ from datetime import datetime
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from usage.rollups import SPANS
+from usage.rollups import Rollup
 
 #: Rows that one statement deletes.
 PIECE = 5_000
 
 
-def drop_sums(connection: BaseDatabaseWrapper, table: str, before: datetime, *, dry_run: bool = False) -> int:
-    """Delete the sums of spans that began before a moment; return how many they are.
-
-    Args:
-        table: One of `usage.rollups.SPANS`.
-    """
-    span = SPANS[table]
+def drop_sums(connection: BaseDatabaseWrapper, rollup: Rollup, before: datetime, *, dry_run: bool = False) -> int:
+    """Delete the sums of spans that began before a moment; return how many they are."""
+    table, span = rollup.table, rollup.span
     # The names are those of our own tables, never input.
     old = f"FROM {table} WHERE {span} < %s"
     with connection.cursor() as cursor:

@@ -28,6 +28,13 @@ class Scope:
     team_ids: tuple[int, ...] = ()
     user_id: int | None = None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that `condition` reads."""
+        if self.is_everything:
+            return ()
+        return ("team_id",) if self.team_ids else ("user_id",)
+
     def condition(self) -> str:
         """Write it as SQL on a table of records or sums; it holds nothing but ids."""
         if self.is_everything:

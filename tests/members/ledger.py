@@ -2,15 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 from django.contrib.auth.models import User
 from django.db import connection
 
 from keys.models import ClientToken
 from keys.roles import team_of
+from tests.usage.people import add_sums
 from usage.ids import first_id_at, new_record_id
-from usage.models import UsageDay, UsageHour, UsageRecord
+from usage.models import UsageRecord
 from usage.partitions import make_partitions
 
 NAMES = {"upstream_name": "acme", "upstream_model": "m", "credential_label": "key-1", "client_version": "2.1"}
@@ -47,7 +47,6 @@ def add_record(
     shared = ("user_id", "user_name", "team_id", "token_id", "token_name", "alias", "client_name", "state")
     sums = {name: values[name] for name in (*shared, "input_tokens", "output_tokens", "cost_nano", *NAMES)}
     sums |= {name: values.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens")}
-    sums |= {"key": uuid4(), "requests": 1, "attempts": 1, "ttft_histogram": [], "duration_histogram": []}
-    UsageHour.objects.create(hour=hour, **sums)
-    UsageDay.objects.create(day=hour.replace(hour=0), **sums)
+    sums |= {"requests": 1, "attempts": 1, "ttft_histogram": [], "duration_histogram": []}
+    add_sums(hour, sums)
     return record

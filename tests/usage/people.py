@@ -1,6 +1,7 @@
 """A cast for the pages: Alice leads team red, Charlie leads team blue, Dora supports all, Mallory is staff with no right."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from keys.roles import Role, give_role
 from tests.usage.conftest import a_record
 from tests.usage.test_records import an_end
 from usage.histogram import BUCKETS
-from usage.models import UsageDay, UsageHour
+from usage.models import CredentialDay, CrossedDay, UsageDay, UsageHour
 from usage.records import RecordWriter
 
 #: What a name may hold and must not do: markup, a script's end, an override of the direction, length.
@@ -56,8 +57,15 @@ def an_hour(hour: datetime, **changes: Any) -> None:
         "duration_histogram": [0] * BUCKETS,
         **changes,
     }
-    UsageHour.objects.create(key=uuid4(), hour=hour, **sums)
-    UsageDay.objects.create(key=uuid4(), day=hour.replace(hour=0), **sums)
+    add_sums(hour, sums)
+
+
+def add_sums(hour: datetime, sums: Mapping[str, Any]) -> None:
+    """Put a row into each table of sums, with the columns that it has."""
+    for model in (UsageHour, UsageDay, CredentialDay, CrossedDay):
+        moment = {"hour": hour} if model is UsageHour else {"day": hour.replace(hour=0)}
+        names = {field.name for field in model._meta.get_fields()}
+        model.objects.create(key=uuid4(), **moment, **{name: sums[name] for name in sums.keys() & names})
 
 
 def settle(dsn: str, folder: Path, *pairs: tuple[dict[str, Any], dict[str, Any] | None]) -> list[str]:

@@ -9,7 +9,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.usage.people import HOSTILE, a_lead, a_supporter, an_hour, as_, settle
+from tests.members.ledger import add_record
+from tests.usage.people import HOSTILE, a_lead, a_supporter, as_, settle
 from usage.incidents import as_text, first_bad, latest_jump, look_into
 from usage.models import PoolChange, UsageRecord
 from usage.states import State
@@ -65,7 +66,9 @@ def broken(dsn: str, tmp_path: Path) -> datetime:
         (blue | {"request_id": "req_0", "attempt": 2}, end),
     )
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
-    an_hour(hour - 3 * HOUR, user_name="bob", credential_label="second key", attempts=50, upstream_name="provider")
+    bob = User.objects.create_user("bob")
+    for _ in range(5):
+        add_record(bob, age=3 * HOUR, credential_label="second key", upstream_name="provider")
     PoolChange.objects.create(
         upstream_id=7, upstream_name="provider", credential_id=4, credential_label="second key", state="cooling",
         cause="overloaded",

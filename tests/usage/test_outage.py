@@ -89,6 +89,24 @@ async def test_ends_are_spooled_while_postgres_is_away_and_replayed_when_it_is_b
     assert spool.read_bytes() == b""
 
 
+async def test_ends_wait_in_the_spool_while_the_tables_are_of_another_version(
+    writer: RecordWriter, query: Query, tmp_path: Path
+) -> None:
+    records = await opened(writer, 20)
+    query("ALTER TABLE usage_usagehour RENAME COLUMN alias TO of_another_version")
+    try:
+        for record in records:
+            writer.settle(an_end(record))
+        await asyncio.sleep(0.3)
+        (spool,) = (tmp_path / "spool").iterdir()
+        assert len(spool.read_bytes().splitlines()) == 20
+    finally:
+        query("ALTER TABLE usage_usagehour RENAME COLUMN of_another_version TO alias")
+
+    await settled(writer)
+    assert query(STATES) == query(HOURS) == [{"state": "ok", "count": 20}]
+
+
 async def test_another_process_takes_over_the_spool_of_a_dead_one(
     gate: Gate, dsn: str, query: Query, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@ import csv
 import io
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from usage.exports import as_csv, safe_cell
 from usage.ids import first_id_at, new_record_id
 from usage.periods import day_start
 from usage.records import RecordWriter
-from usage.reports import Question, records, report
+from usage.reports import DIMENSIONS, SPANS, Question, records, report, report_with_whole
 from usage.session_reports import sessions
 from usage.states import Source, State
 from usage.visibility import Scope
@@ -91,9 +92,42 @@ async def test_hours_and_days_tell_the_same(spent: None) -> None:
     assert sum(row["output_tokens"] for row in by_hour) == by_day[0]["output_tokens"] == 160
 
 
+async def test_every_pair_of_groups_adds_up_to_the_records(writer: RecordWriter, query: Query) -> None:
+    await spend(writer)
+    for place in range(3):
+        record = a_record(credential_id=place, credential_label=f"key-{place}", user_id=place, team_id=place)
+        await writer.open(record)
+        writer.settle(an_end(record, ttft_ms=50))
+    await settled(writer)
+    columns = "count(*) AS attempts, sum(input_tokens)::int AS input_tokens, sum(output_tokens)::int AS output_tokens"
+    (truth,) = query(f"SELECT {columns} FROM usage_usagerecord WHERE state <> 'open'")  # noqa: S608
+
+    for groups in combinations([*SPANS, *DIMENSIONS], 2):
+        rows, whole = await aside(report_with_whole, a_question(groups=groups))
+
+        for name, count in truth.items():
+            assert sum(row[name] for row in rows) == whole[name] == count, groups
+        assert (whole["ttft_p50_ms"] is None) == knows_no_times(groups), groups
+
+
+def knows_no_times(groups: tuple[str, ...]) -> bool:
+    """Tell whether members and credentials meet over days, of which no times are kept."""
+    of_members = {"user", "team", "token", "alias", "client", "version"}
+    return "credential" in groups and not of_members.isdisjoint(groups)
+
+
+async def test_credentials_of_a_team_are_told_without_those_of_others(spent: None) -> None:
+    of_core = a_question(groups=("credential",), scope=Scope(team_ids=(1,)))
+
+    (row,) = await aside(report, of_core)
+
+    assert (row["credential"], row["attempts"]) == ("team key", 5)
+
+
 async def test_a_report_of_nothing_is_empty() -> None:
     assert await aside(report, a_question(groups=("user",))) == []
     assert await aside(report, a_question()) == []
+    assert await aside(report_with_whole, a_question(groups=("user",))) == ([], None)
 
 
 async def test_filters_and_scopes_narrow_reports_and_records(spent: None) -> None:
@@ -118,6 +152,11 @@ async def test_filters_and_scopes_narrow_reports_and_records(spent: None) -> Non
         {"keep": {"password": "x"}},
         {"start": datetime(2031, 1, 1, tzinfo=UTC), "end": datetime(2030, 1, 1, tzinfo=UTC)},
         {"start": datetime(2030, 1, 1, tzinfo=UTC), "end": datetime(2031, 1, 1, tzinfo=UTC), "groups": ("hour",)},
+        {
+            "start": datetime(2030, 1, 1, tzinfo=UTC),
+            "end": datetime(2030, 1, 9, tzinfo=UTC),
+            "groups": ("hour", "credential"),
+        },
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:

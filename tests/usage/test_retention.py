@@ -33,7 +33,8 @@ def test_old_sums_go_in_pieces_and_younger_ones_stay(old_and_new: None, capsys: 
 
     call_command(*words)
 
-    told = "4 rows of usage_usagehour, 1 rows of usage_usageday\n"
+    days = ", ".join(f"1 rows of usage_{table}" for table in ("usageday", "credentialday", "crossedday"))
+    told = f"4 rows of usage_usagehour, {days}\n"
     assert capsys.readouterr().out == f"would drop {told}dropped {told}"
     assert (UsageHour.objects.count(), UsageDay.objects.count()) == (2, 5)
 

@@ -12,12 +12,14 @@ from usage.models.prices import Price
 from usage.models.records import UsageRecord
 from usage.models.saved import SavedReport
 from usage.models.summaries import ConversationSummary
-from usage.models.sums import UsageDay, UsageHour
+from usage.models.sums import CredentialDay, CrossedDay, UsageDay, UsageHour
 from usage.models.workers import IdempotencyKey, WorkerLease
 
 __all__ = [
     "Budget",
     "ConversationSummary",
+    "CredentialDay",
+    "CrossedDay",
     "IdempotencyKey",
     "InputCalibration",
     "PoolChange",

@@ -1,21 +1,21 @@
 """Reports: a period, up to two groups, filters; the URL is the whole state, so that it can be sent to a colleague."""
-# ruff: noqa: S608  (statements are built from the tables of names, what was asked for goes in as parameters)
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
+from usage.choices import names_seen
 from usage.pages.access import for_staff, shown
 from usage.pages.charts import Chart, pivot
 from usage.pages.saved import saved_for, teams_to_share_with
-from usage.reports import DIMENSIONS, SPANS, Question, report
+from usage.reports import DIMENSIONS, SPANS, Question, report_with_whole
 from usage.views import Refused, asked
 from usage.visibility import Scope, scope_of
 
@@ -55,8 +55,8 @@ def show(request: HttpRequest) -> HttpResponse:
     except Refused as refusal:
         words, groups, error = {}, ("day",), str(refusal)
         question = asked(words, scope, groups=groups)
-    rows = [_with_tokens(row) for row in report(question)]
-    whole = report(_without_groups(question))
+    found, whole = report_with_whole(question)
+    rows = [_with_tokens(row) for row in found]
     choices = list(_choices(question, scope))
     state = _state(question, words)
     return shown(
@@ -67,7 +67,7 @@ def show(request: HttpRequest) -> HttpResponse:
         error=error,
         groups=question.groups,
         lines=[(_cells(row, question, state), row) for row in rows[:ROWS_SHOWN]],
-        whole=_with_tokens(whole[0]) if whole else None,
+        whole=_with_tokens(whole) if whole else None,
         more=max(0, len(rows) - ROWS_SHOWN),
         chart=_chart(rows, question, words.get("show", "tokens")),
         metrics=[(name, label, _link(state | {"show": name}), name == words.get("show", "tokens")) for name, label in SHOWN.items()],
@@ -91,10 +91,6 @@ def show(request: HttpRequest) -> HttpResponse:
 def _with_tokens(row: Mapping[str, Any]) -> dict[str, Any]:
     kinds = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
     return {**row, "tokens": sum(row[kind] for kind in kinds)}
-
-
-def _without_groups(question: Question) -> Question:
-    return Question(start=question.start, end=question.end, scope=question.scope, keep=question.keep)
 
 
 def _state(question: Question, words: Mapping[str, str]) -> dict[str, str]:
@@ -173,33 +169,12 @@ def _chart(rows: Iterable[Mapping[str, Any]], question: Question, metric: str) -
 
 def _choices(question: Question, scope: Scope) -> Iterable[Choice]:
     """Offer what the period holds, whatever else is filtered."""
-    found = _seen(question, scope)
+    found = names_seen(OFFERED, scope, question.start, question.end)
     for name in OFFERED:
         chosen = question.keep.get(name, "")
-        options = found[name] | ({} if chosen in found[name] or not chosen else {chosen: chosen})
+        options = dict(islice(found[name].items(), CHOICES_MAX))
+        options |= {} if chosen in options or not chosen else {chosen: chosen}
         yield Choice(name=name, label=name, options=sorted(options.items(), key=lambda pair: pair[1]), chosen=chosen)
-
-
-def _seen(question: Question, scope: Scope) -> dict[str, dict[str, str]]:
-    """Read the names of all that can be filtered by, in one walk over the days."""
-    columns = [DIMENSIONS[name] for name in OFFERED]
-    sets = ", ".join(f"({', '.join(dict.fromkeys(pair))})" for pair in columns)
-    flags = ", ".join(f"grouping({key})" for key, _ in columns)
-    pairs = ", ".join(f"{key}, {label}" for key, label in columns)
-    found: dict[str, dict[str, str]] = {name: {} for name in OFFERED}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {flags}, {pairs} FROM usage_usageday WHERE day >= %s AND day < %s AND {scope.condition()}"
-            f" GROUP BY GROUPING SETS ({sets})",
-            [question.start, question.end],
-        )
-        for row in cursor.fetchall():
-            place = row.index(0)
-            value, label = row[len(OFFERED) + 2 * place :][:2]
-            own = found[OFFERED[place]]
-            if value not in (None, "") and len(own) < CHOICES_MAX:
-                own[str(value)] = label or str(value)
-    return found
 
 
 def _label_of(name: str, value: str, choices: Iterable[Choice]) -> str:

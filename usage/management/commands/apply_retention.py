@@ -9,6 +9,7 @@ from usage.models import ConversationSummary, PoolChange
 from usage.partitions import drop_partitions
 from usage.reports import HOURS_OF
 from usage.retention import drop_sums
+from usage.rollups import ROLLUPS, Rollup
 
 
 class Command(BaseCommand):
@@ -34,12 +35,13 @@ class Command(BaseCommand):
         if not dry_run:
             PoolChange.objects.filter(changed_at__lt=before).delete()
             ConversationSummary.objects.filter(made_at__lt=before).delete()
-        for table, kept in (("usage_usagehour", hours), ("usage_usageday", sums)):
-            if kept is not None and (gone := _old_sums(table, kept, dry_run=dry_run)):
-                dropped.append(f"{gone} rows of {table}")
+        for rollup in ROLLUPS:
+            kept = hours if rollup.span == "hour" else sums
+            if kept is not None and (gone := _old_sums(rollup, kept, dry_run=dry_run)):
+                dropped.append(f"{gone} rows of {rollup.table}")
         self.stdout.write(f"{word} {', '.join(dropped)}" if dropped else "nothing is old enough")
 
 
-def _old_sums(table: str, days: int, *, dry_run: bool) -> int:
+def _old_sums(rollup: Rollup, days: int, *, dry_run: bool) -> int:
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    return drop_sums(connection, table, midnight - timedelta(days=days), dry_run=dry_run)
+    return drop_sums(connection, rollup, midnight - timedelta(days=days), dry_run=dry_run)
