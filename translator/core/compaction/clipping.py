@@ -8,23 +8,37 @@ from typing import Any
 
 from translator.core.estimate import text_tokens
 
-__all__ = ["clip_results", "clipped"]
+__all__ = ["clip_results", "clipped", "clipped_to_tokens"]
 
 #: What stays of a text: so much of it from its beginning, the rest from its end.
 HEAD_SHARE = 2 / 3
 #: Room for the words that stand for what is left out.
 NOTICE_CHARS = 80
+#: A beginning and an end may count as more than a middle: so much shorter, they mostly don't count as too much.
+SHORTENED_SHARE = 0.9
+#: No text is more tokens than this by our estimate.
+TOKENS_PER_CHAR_MAX = 1.1
 
 
 def clipped(text: str, chars: int) -> str:
     """Return at most `chars` characters of a text: its beginning and its end, and between them what is missing."""
     if len(text) <= chars:
         return text
-    room = max(0, chars - NOTICE_CHARS)
+    if chars < NOTICE_CHARS:
+        return text[:chars]
+    room = chars - NOTICE_CHARS
     head = int(room * HEAD_SHARE)
     tail = room - head
     notice = f"\n[the gateway left out {len(text) - room} characters here]\n"
     return f"{text[:head]}{notice}{text[len(text) - tail :]}"
+
+
+def clipped_to_tokens(text: str, tokens: float) -> str:
+    """Return at most `tokens` estimated tokens of a text; the same object when it has no more."""
+    if len(text) * TOKENS_PER_CHAR_MAX <= tokens or (size := text_tokens(text)) <= tokens:
+        return text
+    short = clipped(text, int(len(text) * tokens / size * SHORTENED_SHARE))
+    return short if text_tokens(short) <= tokens else clipped(text, int(tokens / TOKENS_PER_CHAR_MAX))
 
 
 def clip_results(messages: list[dict[str, Any]], tokens: float) -> tuple[list[dict[str, Any]], int]:
@@ -33,11 +47,9 @@ def clip_results(messages: list[dict[str, Any]], tokens: float) -> tuple[list[di
 
     def text_of(text: str) -> str:
         nonlocal count
-        # A text has no more tokens than bytes, and most are too short to be looked at.
-        if len(text) <= tokens or (size := text_tokens(text)) <= tokens:
-            return text
-        count += 1
-        return clipped(text, int(len(text) * tokens / size))
+        short = clipped_to_tokens(text, tokens)
+        count += short is not text
+        return short
 
     def block_of(block: Mapping[str, Any]) -> Any:
         match block:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from translator.core.anthropic.request import MessagesRequest, parse_request
-from translator.core.compaction.clipping import clipped
+from translator.core.compaction.clipping import clipped, clipped_to_tokens
 from translator.core.compaction.fingerprints import prefix_fingerprints
 from translator.core.compaction.rules import Limits
 from translator.core.estimate import text_tokens
@@ -33,9 +33,7 @@ ALL_TOKENS = 40_000
 #: Nor is more read than this share of the model's window.
 PROMPT_SHARE = 0.6
 #: Where messages must be shortened further, this much of each is still told while there is room.
-MESSAGE_CHARS_MIN = 200
-#: What is shortened is shortened by a little more, as a beginning and an end count as more than a middle.
-SHORTENED_SHARE = 0.9
+MESSAGE_TOKENS_MIN = 60
 WORDS_PER_TOKEN = 0.4
 #: Tokens that a model gets beside the summary's own: some think although they are asked not to.
 THINKING_TOKENS = 2_000
@@ -90,16 +88,13 @@ def summary_request(request: MessagesRequest, wanted: Wanted, *, limits: Limits,
         "system": ROLE.format(words=int(limits.summary * WORDS_PER_TOKEN)),
         "messages": [{"role": "user", "content": f"{earlier}<messages>\n{told}\n</messages>\n\nWrite the summary."}],
         "thinking": {"type": "disabled"},
-        "temperature": 0.2,
     }
     return parse_request(orjson.dumps(body))
 
 
 def summary_text(answer: str, limits: Limits) -> str:
     """Return what is kept of a model's answer; nothing when it is no use."""
-    text = SUMMARY_TAG.sub("", answer).strip()
-    size = text_tokens(text)
-    return text if size <= limits.summary else clipped(text, int(len(text) * limits.summary / size))
+    return clipped_to_tokens(SUMMARY_TAG.sub("", answer).strip(), limits.summary)
 
 
 def summary_note(summary: Summary, first: int) -> str:
@@ -120,10 +115,10 @@ def _transcript(messages: Sequence[Mapping[str, Any]], room: float) -> str:
     """Say messages as text; where they are too long together, long ones are shortened, and then the oldest left out."""
     texts = [f"{message['role']}: {clipped('\n'.join(_said(message)), MESSAGE_CHARS)}" for message in messages]
     sizes = [text_tokens(text) for text in texts]
-    cap = _cap(sizes, room) * SHORTENED_SHARE
+    cap = _cap(sizes, room)
     kept: list[str] = []
-    for text, size in zip(reversed(texts), reversed(sizes), strict=True):
-        told = text if size <= cap else clipped(text, max(MESSAGE_CHARS_MIN, int(len(text) * cap / size)))
+    for text in reversed(texts):
+        told = clipped_to_tokens(text, max(cap, MESSAGE_TOKENS_MIN))
         room -= text_tokens(told)
         if room < 0:
             kept.append("[earlier messages are left out]")
@@ -154,5 +149,5 @@ def _said(message: Mapping[str, Any]) -> Iterator[str]:
                 yield f"[result] {'\n'.join(_said(block))}"
             case {"text": str(text)}:
                 yield text
-            case {"type": kind}:
-                yield f"[{kind}]"
+            case _:
+                yield f"[{block['type']}]"
