@@ -35,6 +35,7 @@ from translator.once import answer_once
 from translator.relay import Answered, CallFailed, Gateway
 from translator.run import Whole
 from translator.stream import Stream
+from usage.summaries import SummaryStoreAway
 
 STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 #: `claude-cli/2.1.332 (external, cli)` or `Anthropic/Python 2.14.0`: name and version.
@@ -169,6 +170,28 @@ async def list_models(request: ApiRequest) -> HttpResponse:
 async def get_model(request: ApiRequest, model_id: str) -> HttpResponse:
     """Show one model alias."""
     return answer_json(models_page.render_one(request.gateway.directory, request.token, model_id))
+
+
+@api.get("/v1/summaries/{request_id}")
+async def get_summary(request: ApiRequest, request_id: str) -> HttpResponse:
+    """Show the summary that stands for old messages of a conversation, to the member whose conversation it is."""
+    try:
+        receipt = await request.gateway.summaries.receipt(request.token.user_id, request_id)
+    except SummaryStoreAway as exc:
+        raise CallFailed(refusals.NO_LEDGER) from exc
+    if receipt is None:
+        return error_response(request.path, refusals.not_found(request.path), request.request_id)
+    return answer_json(
+        {
+            "type": "summary",
+            "text": receipt.summary.text,
+            "covered": receipt.summary.covered,
+            "written_by": receipt.written_by,
+            "request_id": receipt.summary.request_id,
+            "made_at": receipt.made_at,
+        },
+        headers={"cache-control": "no-store"},
+    )
 
 
 @api.get("/livez", include_in_schema=False, auth=None)

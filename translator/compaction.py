@@ -210,11 +210,16 @@ class Compactor:
         if not text:
             logger.warning("request %s wrote an empty summary", caller.request_id)
             return
-        summary = Summary(covered=wish.wanted.covered, fingerprint=wish.wanted.fingerprint, text=text)
+        summary = Summary(
+            covered=wish.wanted.covered,
+            fingerprint=wish.wanted.fingerprint,
+            text=text,
+            request_id=caller.request_id,
+        )
         wish.memory.summaries = (summary, *wish.memory.summaries)[:SUMMARIES_MAX]
         wish.memory.not_before = 0.0
         try:
-            await self._store.write(*wish.key, summary, written_by=wish.alias, request_id=caller.request_id)
+            await self._store.write(*wish.key, summary, written_by=wish.alias)
         except SummaryStoreAway as exc:
             logger.warning("%s", exc)
 

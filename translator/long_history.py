@@ -15,6 +15,8 @@ from translator.core.compaction.summaries import Summary
 
 #: What the client is told of a compaction, and, as the value `off`, how it asks for none.
 HEADER = "bridge-compaction"
+#: Where a member reads the summary that was made of a conversation, by the request that wrote it.
+RECEIPTS = "/v1/summaries/"
 
 
 class LongHistory:
@@ -83,12 +85,17 @@ def rules_of(model: ModelEntry) -> Rules | None:
 
 def headers_of(compacted: Compacted) -> Mapping[str, str]:
     """Tell the client what became of its messages."""
-    return {HEADER: "; ".join((compacted.how, *(f"{name}={count}" for name, count in _counts(compacted))))}
+    told = [compacted.how, *(f"{name}={count}" for name, count in _counts(compacted))]
+    if compacted.summary:
+        told.append(f"receipt={RECEIPTS}{compacted.summary.request_id}")
+    return {HEADER: "; ".join(told)}
 
 
 def notes_of(compacted: Compacted) -> tuple[str, ...]:
     """Say the same on the usage record."""
-    return (f"compaction_{compacted.how}", *(f"compaction_{name}_{count}" for name, count in _counts(compacted)))
+    by = (f"compaction_by_{compacted.summary.request_id}",) if compacted.summary else ()
+    counts = (f"compaction_{name}_{count}" for name, count in _counts(compacted))
+    return (f"compaction_{compacted.how}", *counts, *by)
 
 
 def _counts(compacted: Compacted) -> list[tuple[str, int]]:

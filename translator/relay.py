@@ -105,8 +105,9 @@ class Gateway:
             credential_limits=_credential_limits_at(redis_url, self.dispatcher.count_elsewhere),
         )
         self._tries = Tries(self._services, WaitingRoom(jitter=random.random, size=queue_max, patience_s=queue_s))
+        self.summaries = SummaryStore(conninfo)
         self._compactor = Compactor(
-            SummaryStore(conninfo), calibration=self.calibration, answer=self.answer, wait_s=summary_wait_s
+            self.summaries, calibration=self.calibration, answer=self.answer, wait_s=summary_wait_s
         )
         self._streams: dict[Stream, TokenEntry] = {}
         self._warden: asyncio.Task[None] | None = None

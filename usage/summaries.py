@@ -7,6 +7,8 @@ opens is as good as none: it is written anew.
 
 import asyncio
 import secrets
+from dataclasses import dataclass
+from datetime import datetime
 
 import psycopg
 
@@ -16,7 +18,7 @@ from translator.core.compaction.summaries import Summary
 from usage.cleaning import clean_text
 from usage.connection import AWAY, LedgerConnection
 
-__all__ = ["EXPIRE", "SummaryStore", "SummaryStoreAway", "summary_place"]
+__all__ = ["EXPIRE", "Receipt", "SummaryStore", "SummaryStoreAway", "summary_place"]
 
 DAYS_KEPT = 7
 #: The newest of a conversation; older ones serve when a client goes back some turns.
@@ -26,12 +28,17 @@ TABLE = "usage_conversationsummary"
 
 _TOUCH = f"""
 UPDATE {TABLE} SET used_at = now()
-WHERE conversation = $1 AND user_id = $2 AND used_at < now() - interval '1 hour'
+WHERE conversation = $1 AND user_id = $2
+  AND used_at BETWEEN now() - interval '{DAYS_KEPT} days' AND now() - interval '1 hour'
 """  # noqa: S608  (our own names and numbers, here and below)
 _READ = f"""
-SELECT id, covered, fingerprint, sealed_text FROM {TABLE}
+SELECT id, covered, fingerprint, sealed_text, request_id FROM {TABLE}
 WHERE conversation = $1 AND user_id = $2 AND used_at > now() - interval '{DAYS_KEPT} days'
 ORDER BY covered DESC LIMIT {2 * KEPT_OF_A_CONVERSATION}
+"""  # noqa: S608
+_RECEIPT = f"""
+SELECT id, covered, fingerprint, sealed_text, request_id, written_by, made_at FROM {TABLE}
+WHERE request_id = $1 AND user_id = $2 AND used_at > now() - interval '{DAYS_KEPT} days'
 """  # noqa: S608
 _WRITE = f"""
 INSERT INTO {TABLE} (id, user_id, conversation, covered, fingerprint, sealed_text, written_by, request_id)
@@ -48,6 +55,16 @@ EXPIRE = f"DELETE FROM {TABLE} WHERE used_at < now() - interval '{DAYS_KEPT} day
 
 class SummaryStoreAway(Exception):
     """Postgres gave no answer in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A summary, for the member whose conversation it is of."""
+
+    summary: Summary
+    #: The alias that wrote it.
+    written_by: str
+    made_at: datetime
 
 
 class SummaryStore:
@@ -75,9 +92,24 @@ class SummaryStore:
             raise SummaryStoreAway(msg)
         return reading.result()
 
-    async def write(
-        self, user_id: int, conversation: str, summary: Summary, *, written_by: str, request_id: str
-    ) -> None:
+    async def receipt(self, user_id: int, request_id: str) -> Receipt | None:
+        """Return what a member's request wrote; None when it wrote nothing, or it is gone.
+
+        Raises:
+            SummaryStoreAway: Postgres doesn't say.
+        """
+        try:
+            async with self._turn:
+                [cursor] = await self._connection.run([(_RECEIPT, [clean_text(request_id, 64), user_id])])
+                row = await cursor.fetchone()
+        except (psycopg.Error, *AWAY) as exc:
+            msg = f"a summary can't be read now: {type(exc).__name__}"
+            raise SummaryStoreAway(msg) from exc
+        if row is None or (summary := _opened(*row[:5])) is None:
+            return None
+        return Receipt(summary=summary, written_by=row[5], made_at=row[6])
+
+    async def write(self, user_id: int, conversation: str, summary: Summary, *, written_by: str) -> None:
         """Keep a summary, and of the conversation's older ones a few.
 
         Raises:
@@ -86,7 +118,7 @@ class SummaryStore:
         pk = secrets.randbits(62)
         sealed = key_ring().seal(summary.text, summary_place(pk))
         row = [pk, user_id, conversation, summary.covered, summary.fingerprint, sealed]
-        names = [clean_text(written_by, 256), clean_text(request_id, 64)]
+        names = [clean_text(written_by, 256), clean_text(summary.request_id, 64)]
         try:
             async with self._turn:
                 await self._connection.run([(_WRITE, [*row, *names]), (_FORGET_OLDER, [conversation])])
@@ -110,12 +142,12 @@ class SummaryStore:
             reading.exception()  # nobody may have waited for it
 
 
-def _opened(pk: int, covered: int, fingerprint: str, sealed: str) -> Summary | None:
+def _opened(pk: int, covered: int, fingerprint: str, sealed: str, request_id: str) -> Summary | None:
     try:
         text = key_ring().unseal(sealed, summary_place(pk))
     except SealingError:
         return None
-    return Summary(covered=covered, fingerprint=fingerprint, text=text)
+    return Summary(covered=covered, fingerprint=fingerprint, text=text, request_id=request_id)
 
 
 def summary_place(pk: int) -> Place:

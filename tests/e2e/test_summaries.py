@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import httpx
@@ -116,7 +117,7 @@ def test_a_grown_conversation_is_summed_up_from_its_last_summary(
     written(summing, 2)
 
     first, second = sent(upstream, WRITER)[:2]
-    assert "Find the fault." in first[1]["content"]
+    assert "<summary>" not in first[1]["content"]
     assert "<summary>\nIt was the disk.\n</summary>" in second[1]["content"]
     assert "Find the fault." not in second[1]["content"]
 
@@ -216,5 +217,47 @@ def test_a_token_of_one_call_at_once_is_not_kept_out_by_its_summary(
 
     answers = [talk(LONG + turn) for turn in range(3)]
 
+    summing.execute("UPDATE keys_clienttoken SET concurrency = NULL, rpm = NULL")
     assert [answer.status_code for answer in answers] == [200] * 3
     assert SAYS in {request["body"]["model"] for request in upstream.requests()}
+
+
+def test_the_member_reads_what_stands_for_the_old_messages_and_nobody_else_does(
+    summing: RunningGateway, talk: Talk
+) -> None:
+    receipt = talk(TOO_LONG).headers["bridge-compaction"].rpartition("receipt=")[2]
+
+    def look(token: str) -> httpx.Response:
+        return httpx.get(f"{summing.base_url}{receipt}", headers={"x-api-key": token}, trust_env=False)
+
+    written(summing, 1)
+    seen = look(summing.token).json()
+    assert (seen["text"], seen["written_by"]) == ("It was the disk.", WRITER)
+    assert receipt == f"/v1/summaries/{seen['request_id']}"
+    assert look(summing.issue_token("charlie")).status_code == 404
+    [paid] = [one for one in summing.settled() if one["request_id"] == seen["request_id"]]
+    assert paid["notes"] == ["compaction"]
+
+
+def test_calls_of_one_conversation_share_its_summary(
+    summing: RunningGateway, upstream: ScriptedUpstream, talk: Talk
+) -> None:
+    upstream.script("text=It+was+the+disk.,wait=1s", model=WRITER)
+    with ThreadPoolExecutor() as threads:
+        answers = list(threads.map(talk, [TOO_LONG] * 4))
+
+    assert [told(answer) for answer in answers] == ["summary"] * 4
+    assert len(sent(upstream, WRITER)) == 1
+
+
+def test_a_summary_that_the_limits_forbid_leaves_the_call_alone(
+    summing: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    token = summing.issue_token("dora")
+    summing.execute("UPDATE keys_clienttoken SET rpm = 1 WHERE user_id = (SELECT max(id) FROM auth_user)")
+    time.sleep(2)
+
+    answer = ask(summing, history(TOO_LONG), token=token)
+
+    assert told(answer) == "trim"
+    assert sent(upstream, WRITER) == []

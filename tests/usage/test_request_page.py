@@ -163,5 +163,10 @@ def test_hostile_words_are_text(root: Client, dsn: str, tmp_path: Path) -> None:
     assert b"<img src=x" not in response.content
 
 
+def test_a_compaction_is_told_with_what_it_saved() -> None:
+    assert in_words("compaction_saved_85000") == "input tokens that this saved, estimated: 85000"
+    assert in_words("compaction_by_req_4s_V") == "the summary was written by request req_4s_V"
+
+
 def test_a_note_that_is_not_known_is_written_out() -> None:
     assert in_words("some_new_note") == "some new note"

@@ -3,6 +3,10 @@
 WORDS = {
     "bad_frame": "a frame of the upstream's stream could not be read and was left out",
     "block_dropped": "a content block that the upstream can't take was left out of the request",
+    "compaction": "this request wrote a summary of older messages, for the conversation's next turns",
+    "compaction_clip": "large tool results lost their middle: the conversation no longer fitted the model's window",
+    "compaction_summary": "older messages were left out, and a summary sent in their place",
+    "compaction_trim": "older messages were left out: the conversation no longer fitted the model's window",
     "continued": "the upstream stopped early and was asked to go on",
     "media_omitted": "an image or a document was replaced by a line of text: the model takes none",
     "parallel_tool_dropped": "only the first of several parallel tool calls was kept, as the client asked",
@@ -16,12 +20,19 @@ WORDS = {
     "usage_absurd": "the upstream's token counts made no sense and were replaced by an estimate",
     "usage_decreased": "the upstream's token counts went down in the middle; the largest count",
 }
-_PREFIXES = {"clamped_": "the upstream's count was impossible and was cut: "}
+_PREFIXES = {
+    "clamped_": "the upstream's count was impossible and was cut: ",
+    "compaction_by_": "the summary was written by request ",
+    "compaction_clipped_": "tool results that were clipped: ",
+    "compaction_covered_": "messages that were left out: ",
+    "compaction_saved_": "input tokens that this saved, estimated: ",
+}
 
 
 def in_words(note: str) -> str:
     """Explain a note; one that isn't known is written out as it is."""
     for prefix, words in _PREFIXES.items():
         if note.startswith(prefix):
-            return words + note.removeprefix(prefix).replace("_", " ")
+            rest = note.removeprefix(prefix)
+            return words + (rest if rest.startswith("req_") else rest.replace("_", " "))
     return WORDS.get(note, note.replace("_", " "))

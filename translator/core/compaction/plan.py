@@ -43,6 +43,8 @@ class Compacted:
     #: Tokens before and after, estimated.
     before: int
     after: int
+    #: The summary in it, if there is one.
+    summary: Summary | None = None
 
     @property
     def saved(self) -> int:
@@ -121,7 +123,7 @@ class _Large:
         """Return the request with a summary in place of what it covers."""
         cut = summary.covered
         note = summary_note(summary, self.history.head + 1)
-        return self._made(self.history.cut_at(cut, note), "summary", self.history.left_out(cut))
+        return self._made(self.history.cut_at(cut, note), "summary", self.history.left_out(cut), summary)
 
     def trimmed(self, summary: Summary | None) -> Compacted | None:
         """Return the request without old messages, those that a summary covers among them; as it is where it can't be cut.
@@ -146,7 +148,7 @@ class _Large:
         else:
             note = f"{summary_note(summary, first)}\n{trim_note(start + 1, cut)}"
         how: How = "trim" if cut > start else "summary"
-        return self._made(self.history.cut_at(cut, note), how, self.history.left_out(cut))
+        return self._made(self.history.cut_at(cut, note), how, self.history.left_out(cut), summary)
 
     def wanted(self, base: Summary | None) -> Wanted | None:
         """Return the summary that would bring the request down to the target; None when it can't be cut further."""
@@ -166,7 +168,7 @@ class _Large:
         ends = [index + 1 for index, role in enumerate(roles) if index >= start and role == "user"]
         return list(dict.fromkeys((*ends, len(roles))))
 
-    def _made(self, request: MessagesRequest, how: How, left_out: int) -> Compacted:
+    def _made(self, request: MessagesRequest, how: How, left_out: int, summary: Summary | None = None) -> Compacted:
         return Compacted(
             request=request,
             how=how,
@@ -174,4 +176,5 @@ class _Large:
             clipped=self.clips,
             before=estimate_input_tokens(self.whole.request),
             after=estimate_input_tokens(request),
+            summary=summary,
         )

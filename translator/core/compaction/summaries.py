@@ -49,6 +49,8 @@ class Summary:
     #: Which ones; see `fingerprints`.
     fingerprint: str
     text: str
+    #: The request that wrote it.
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
