@@ -153,6 +153,24 @@ def _summed(synced: Synced) -> str:
 @admin.register(UpstreamModel)
 class UpstreamModelAdmin(ModelAdmin):  # type: ignore[misc]
     list_display = ["name", "upstream", "context_window", "max_output_tokens", "tools", "vision", "pdf", "reasoning"]
-    list_filter = [("upstream", admin.RelatedOnlyFieldListFilter), "tools", "vision", "pdf", "reasoning"]
+    list_filter = [("upstream", admin.RelatedOnlyFieldListFilter), "tools", "vision", "pdf", "reasoning", "compaction"]
     list_select_related = ["upstream"]
     search_fields = ["name", "upstream__name"]
+    fieldsets = [
+        (
+            None,
+            {
+                "fields": [
+                    "upstream",
+                    "name",
+                    "context_window",
+                    "max_output_tokens",
+                    "tools",
+                    "vision",
+                    "pdf",
+                    "reasoning",
+                ]
+            },
+        ),
+        ("Long conversations", {"fields": ["compaction", "compact_above", "compact_to", "summary_alias"]}),
+    ]
