@@ -45,8 +45,10 @@ NOTE = "compaction"
 SUMMARY_S = 120.0
 #: After one that failed, a conversation goes without for so long.
 PAUSE_S = 60.0
-#: Another worker may have written a newer one since; its rows also count as unused while nobody reads them.
-REMEMBERED_S = 600.0
+#: Rows count as unused while nobody reads them, so they are read again now and then.
+READ_AGAIN_S = 600.0
+#: What nobody has asked for is forgotten, since it is a member's prompt in plain text.
+FORGOTTEN_S = 3600.0
 CONVERSATIONS_MAX = 256
 SUMMARIES_MAX = 4
 #: So many are written at once by one worker; what comes on top is trimmed.
@@ -70,6 +72,7 @@ class Memory:
 
     summaries: tuple[Summary, ...] = ()
     read_at: float = float("-inf")
+    used_at: float = 0.0
     #: No summary is asked for before then.
     not_before: float = 0.0
     task: asyncio.Task[None] | None = None
@@ -171,17 +174,26 @@ class Compactor:
     ) -> tuple[Memory, Plan | None]:
         """Plan with the summaries that are known here, and, where those don't do, with those that Postgres knows."""
         now = asyncio.get_running_loop().time()
-        memory = self._memories.setdefault(key, Memory())
-        self._memories.move_to_end(key)
-        while len(self._memories) > CONVERSATIONS_MAX:
-            self._memories.popitem(last=False)
-        is_fresh = now - memory.read_at > REMEMBERED_S and await self._read(key, memory)
+        memory = self._remembered(key, now)
+        is_fresh = now - memory.read_at > READ_AGAIN_S and await self._read(key, memory)
         history.use(memory.summaries)
         plan = await off_loop(call.size, history.plan, target.model, factor)
         if plan and plan.wanted and not is_fresh and memory.task is None and await self._read(key, memory):
             history.use(memory.summaries)
             plan = await off_loop(call.size, history.plan, target.model, factor)
         return memory, plan
+
+    def _remembered(self, key: Key, now: float) -> Memory:
+        """Return what is known of a conversation; forget those that were not asked for lately."""
+        while self._memories:
+            oldest, other = next(iter(self._memories.items()))
+            if len(self._memories) <= CONVERSATIONS_MAX and now - other.used_at < FORGOTTEN_S:
+                break
+            del self._memories[oldest]
+        memory = self._memories.setdefault(key, Memory())
+        memory.used_at = now
+        self._memories.move_to_end(key)
+        return memory
 
     async def _read(self, key: Key, memory: Memory) -> bool:
         """Take in what Postgres knows; False when it can't be asked."""
@@ -205,7 +217,8 @@ class Compactor:
                 answered = await self._answer(call_for(asked, caller.request_id), caller)
             text = summary_text(text_of(answered.reply.body), wish.limits)
         except (CallFailed, TranslationError, TimeoutError, ValueError) as exc:
-            logger.warning("request %s wrote no summary: %s", caller.request_id, type(exc).__name__)
+            told = exc.error.type.value if isinstance(exc, CallFailed) else type(exc).__name__
+            logger.warning("request %s wrote no summary: %s", caller.request_id, told)
             return
         if not text:
             logger.warning("request %s wrote an empty summary", caller.request_id)

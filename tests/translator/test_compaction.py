@@ -13,6 +13,7 @@ from keys.entries import RouteEntry, Target, TokenEntry
 from tests.translator.core.test_compaction import fulfilled, loop
 from tests.translator.test_long_history import a_call, a_model
 from tests.translator.test_playground import goal
+from translator import compaction
 from translator.bookkeeping import Caller
 from translator.compaction import Compactor, SummaryCall
 from translator.core.calibration import Calibration
@@ -235,6 +236,33 @@ async def test_without_postgres_a_worker_keeps_its_own() -> None:
 
     assert [await desk.turn(a_call()), await desk.turn(a_call(41))] == ["summary", "summary"]
     assert len(desk.asked) == 1
+
+
+async def test_conversations_that_nobody_goes_on_with_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    await desk.turn(a_call())
+    monkeypatch.setattr(compaction, "CONVERSATIONS_MAX", 1)
+    other = a_call()
+    other.session_id = "s2"
+    await desk.turn(other)
+    assert desk.store.reads == 2
+
+    assert (await desk.turn(a_call()), desk.store.reads, len(desk.asked)) == ("summary", 3, 2)
+    monkeypatch.setattr(compaction, "FORGOTTEN_S", 0.0)
+    await desk.turn(a_call())
+    assert desk.store.reads == 4
+
+
+async def test_a_worker_writes_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "AT_ONCE_MAX", 1)
+    desk = Desk(wait_s=0.01)
+    desk.may_answer.clear()
+    other = a_call()
+    other.session_id = "s2"
+
+    assert [await desk.turn(a_call()), await desk.turn(other)] == ["trim", "trim"]
+    assert len(desk.asked) == 1
+    await desk.compactor.close()
 
 
 async def test_closing_gives_up_what_is_being_written() -> None:
