@@ -102,14 +102,26 @@ async def _read(scope: dict[str, Any], receive: Any, request_id: str) -> Any:
             request.token = api.authenticate(request, gateway)
         request.resolver_match = get_resolver().resolve(path)
     except api.Unauthorized as exc:
+        for token_id in exc.token_ids:
+            api.note_refusal(request, exc.noted, token_id)
         raise Refused(exc.error, patience=Patience.STRANGER) from exc
     except Resolver404 as exc:
-        raise Refused(refusals.not_found(path)) from exc
+        raise _noted(request, refusals.not_found(path)) from exc
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise Refused(refusals.ENCODED_BODY)
-    request._body = await _read_body(scope, receive)
+        raise _noted(request, refusals.ENCODED_BODY)
+    try:
+        request._body = await _read_body(scope, receive)
+    except Refused as exc:
+        raise _noted(request, exc.error) from exc
     request.arrived_at = asyncio.get_running_loop().time()
     return request
+
+
+def _noted(request: Any, error: ClientError) -> Refused:
+    """Refuse, and keep it for the token's member where there is one."""
+    if hasattr(request, "token"):
+        api.note_refusal(request, error)
+    return Refused(error)
 
 
 async def _call(request: Any) -> HttpResponseBase:
@@ -118,9 +130,10 @@ async def _call(request: Any) -> HttpResponseBase:
         response: HttpResponseBase = await match.func(request, *match.args, **match.kwargs)
     except Exception:
         logger.exception("request %s failed", request.request_id)
-        return api.error_response(request.path, refusals.CRASHED, request.request_id)
+        return api.error_response(request.path, _noted(request, refusals.CRASHED).error, request.request_id)
     if response.status_code == 405:
-        return api.error_response(request.path, refusals.wrong_method(request.method), request.request_id)
+        error = _noted(request, refusals.wrong_method(request.method)).error
+        return api.error_response(request.path, error, request.request_id)
     return response
 
 

@@ -63,6 +63,16 @@ class Directory:
             return None
         return entry
 
+    def ended(self, token: str) -> int | None:
+        """Return the id of a token that was revoked or has expired not long ago; None for any other."""
+        if not is_well_formed(token):
+            return None
+        name = digest(token)
+        entry = self._snapshot.tokens.get(name)
+        if entry is None:
+            return self._snapshot.ended.get(name)
+        return entry.id if entry.expires_at.timestamp() <= self.now() else None
+
     def resolve(self, alias: str) -> RouteEntry | None:
         """Return where `alias` leads; None when no enabled route takes it."""
         return self._snapshot.resolve(alias)

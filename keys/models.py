@@ -323,6 +323,25 @@ class ClientToken(models.Model):
         return f"{self.prefix}…{self.last_four}"
 
 
+class TokenRefusal(models.Model):
+    """The last request with a client token that was turned away before any upstream was asked."""
+
+    token = models.OneToOneField(ClientToken, on_delete=models.CASCADE, primary_key=True, related_name="refusal")
+    at = models.DateTimeField()
+    request_id = models.CharField(max_length=64)
+    #: What the client was told.
+    status = models.PositiveSmallIntegerField()
+    error_type = models.CharField(max_length=64)
+    message = models.CharField(max_length=500)
+    method = models.CharField(max_length=16)
+    path = models.CharField(max_length=200)
+    client_name = models.CharField(max_length=64)
+    client_version = models.CharField(max_length=32)
+
+    def __str__(self) -> str:
+        return f"{self.token_id}: {self.status} {self.error_type}"
+
+
 class Worker(models.Model):
     """A server process and what it has open; when its heartbeat stops, its claims are void."""
 

@@ -38,6 +38,12 @@ LEFT JOIN LATERAL (
 ) team ON true
 WHERE t.revoked_at IS NULL AND u.is_active AND t.expires_at > now()
 """
+#: Tokens that ended not long ago: who still sends one can be told so on its page. The newest, if there are many.
+ENDED = """
+SELECT digest, id FROM keys_clienttoken
+WHERE (revoked_at IS NOT NULL OR expires_at <= now()) AND least(revoked_at, expires_at) > now() - interval '30 days'
+ORDER BY id DESC LIMIT 10000
+"""
 UPSTREAMS = """
 SELECT id, name, dialect, base_url, profile, profile_overrides,
        connect_timeout_s, first_byte_timeout_s, idle_timeout_s, total_timeout_s
@@ -78,6 +84,8 @@ class Snapshot:
     fingerprint: str = ""
     tokens: Mapping[str, TokenEntry] = field(default_factory=dict, repr=False)
     token_ids: frozenset[int] = frozenset()
+    #: Ids of tokens that ended not long ago, by digest.
+    ended: Mapping[str, int] = field(default_factory=dict, repr=False)
     upstreams: Mapping[int, UpstreamEntry] = field(default_factory=dict)
     models: Mapping[tuple[int, str], ModelEntry] = field(default_factory=dict)
     #: By upstream.
@@ -133,11 +141,13 @@ async def load_snapshot(connection: psycopg.AsyncConnection[Any], ring: KeyRing)
         credentials = await _rows(connection, CREDENTIALS)
         targets = await _rows(connection, TARGETS)
         tokens = await _rows(connection, TOKENS)
+        ended = {row["digest"]: row["id"] for row in await _rows(connection, ENDED)}
     routes = _routes(targets, upstreams)
     patterns = sorted((item for item in routes.items() if item[0].endswith("*")), key=lambda item: -len(item[0]))
     return Snapshot(
         fingerprint=fingerprint,
         token_ids=frozenset(row["id"] for row in tokens),
+        ended=ended,
         tokens={row.pop("digest"): TokenEntry(**row | {"scopes": tuple(row["scopes"])}) for row in tokens},
         upstreams=upstreams,
         models=models,

@@ -5,7 +5,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -17,10 +16,9 @@ from keys.tokens import issue_token, revoke_token
 from members.access import member_of
 from members.forms import RotateForm, TokenForm
 from members.setups import setups
-from members.tokens import offered_limits, rotate_token
+from members.tokens import is_usable, offered_limits, rotate_token
+from members.trial import first_request, turned_away, used_instead
 from members.views import base_url, own_token
-from usage.ids import first_id_at
-from usage.models import UsageRecord
 from usage.states import ERROR_STATES
 
 #: A test looks back this far, for whoever was quicker than the page.
@@ -69,13 +67,17 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 def try_out(request: HttpRequest, pk: int) -> HttpResponse:
     """Wait for a request with this token, and say what it was. The page asks again until there is one."""
-    token = own_token(request, pk, now=timezone.now())
-    since = _moment(request.GET.get("since", "")) or timezone.now() - LOOK_BACK
+    token, now = own_token(request, pk), timezone.now()
+    since = _moment(request.GET.get("since", "")) or now - LOOK_BACK
+    seen = first_request(token, since)
     context = {
         "token": token,
+        "is_usable": is_usable(token, now),
         "since": f"{since:%Y-%m-%dT%H:%M:%SZ}",
-        "now": f"{timezone.now():%Y-%m-%dT%H:%M:%SZ}",
-        "seen": _first_request(token, since),
+        "now": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        "seen": seen,
+        "refused": turned_away(token, since, base_url(request)),
+        "elsewhere": None if seen else used_instead(token, since),
         "error_states": ERROR_STATES,
         "setups": setups(base_url(request)),
     }
@@ -94,15 +96,6 @@ def _show_once(request: HttpRequest, row: ClientToken, plain: str, title: str) -
     answer = render(request, "members/token_issued.html", context)
     answer["Cache-Control"] = "no-store"
     return answer
-
-
-def _first_request(token: ClientToken, since: datetime) -> UsageRecord | None:
-    """Return the first request of a token from a moment on; of its attempts the last, which says how it ended."""
-    records = UsageRecord.objects.filter(token_id=token.pk, id__gte=first_id_at(since))
-    first = records.order_by("id").first()
-    if first is None:
-        return None
-    return records.filter(Q(request_id=first.request_id)).order_by("-attempt").first()
 
 
 def _moment(text: str) -> datetime | None:

@@ -14,6 +14,7 @@ from ninja import NinjaAPI
 from ninja.security import APIKeyHeader, HttpBearer
 
 from keys.entries import TokenEntry
+from keys.last_refused import Refused
 from keys.tokens import PREFIX
 from translator import models_page, refusals
 from translator.bookkeeping import Caller
@@ -86,9 +87,12 @@ api = NinjaAPI(
 class Unauthorized(Exception):
     """The request carries no token of ours that may be used."""
 
-    def __init__(self, error: ClientError) -> None:
+    def __init__(self, error: ClientError, token_ids: Sequence[int] = (), *, noted: ClientError | None = None) -> None:
         super().__init__(error.message)
         self.error = error
+        #: Tokens of ours all the same, whose members are told more: of `noted`.
+        self.token_ids = token_ids
+        self.noted = noted or error
 
 
 def authenticate(request: HttpRequest, gateway: Gateway) -> TokenEntry:
@@ -103,12 +107,15 @@ def authenticate(request: HttpRequest, gateway: Gateway) -> TokenEntry:
     sent = {request.headers.get("x-api-key", "").strip(), bearer.strip() if scheme.lower() == "bearer" else ""}
     ours = [token for token in sent if token.startswith(PREFIX)]
     if len(ours) > 1:
-        raise Unauthorized(refusals.TWO_TOKENS)
+        known = [entry.id for token in ours if (entry := gateway.directory.authenticate(token))]
+        raise Unauthorized(refusals.TWO_TOKENS, known)
     entry = gateway.directory.authenticate(ours[0]) if ours else None
     if entry is None:
         wait_s = gateway.strangers.note(request.META.get("REMOTE_ADDR", ""), monotonic())
         REFUSED_STRANGERS.inc()
-        raise Unauthorized(refusals.too_many_guesses(wait_s) if wait_s else refusals.NO_TOKEN)
+        error = refusals.too_many_guesses(wait_s) if wait_s else refusals.NO_TOKEN
+        ended = gateway.directory.ended(ours[0]) if ours else None
+        raise Unauthorized(error, [ended] if ended is not None else [], noted=refusals.REVOKED)
     return entry
 
 
@@ -243,13 +250,19 @@ class EventStream(StreamingHttpResponse):
         self.pieces = pieces
 
 
-def caller_of(request: ApiRequest, session_id: str | None) -> Caller:
+def client_of(request: ApiRequest) -> tuple[str, str]:
+    """Return the client's name and version, as far as it says them."""
     found = CLIENT.match(request.headers.get("user-agent", ""))
+    return (found[1], found[2]) if found else ("", "")
+
+
+def caller_of(request: ApiRequest, session_id: str | None) -> Caller:
+    client_name, client_version = client_of(request)
     return Caller(
         token=request.token,
         request_id=request.request_id,
-        client_name=found[1] if found else "",
-        client_version=found[2] if found else "",
+        client_name=client_name,
+        client_version=client_version,
         session_id=session_id or "",
         arrived_at=request.arrived_at,
         agent_id=request.headers.get(AGENT_HEADER, ""),
@@ -275,11 +288,31 @@ def error_response(path: str, error: ClientError, request_id: str) -> HttpRespon
     return answer_json(body, status=error.status, headers=error.headers)
 
 
+def note_refusal(request: ApiRequest, error: ClientError, token_id: int | None = None) -> None:
+    """Keep what a token's request was turned away with, for its member; in memory, written later."""
+    client_name, client_version = client_of(request)
+    refused = Refused(
+        request_id=request.request_id,
+        status=error.status,
+        error_type=error.type.value,
+        message=error.message,
+        method=request.method or "",
+        path=request.path,
+        client_name=client_name,
+        client_version=client_version,
+    )
+    request.gateway.last_refused.note(request.token.id if token_id is None else token_id, refused)
+
+
 @api.exception_handler(CallFailed)
 def _call_failed(request: ApiRequest, exc: CallFailed) -> HttpResponse:
+    if not exc.was_tried:
+        note_refusal(request, exc.error)
     return error_response(request.path, exc.error, request.request_id)
 
 
 @api.exception_handler(TranslationError)
 def _not_translated(request: ApiRequest, exc: TranslationError) -> HttpResponse:
-    return error_response(request.path, to_client_error(exc), request.request_id)
+    error = to_client_error(exc)
+    note_refusal(request, error)
+    return error_response(request.path, error, request.request_id)

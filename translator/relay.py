@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from keys.directory import Directory
 from keys.dispatch import Dispatcher
 from keys.entries import RouteEntry, TokenEntry
+from keys.last_refused import LastRefused
 from keys.last_used import LastUsed
 from keys.secrets import parse_key_ring
 from keys.waiting import WaitingRoom
@@ -88,6 +89,7 @@ class Gateway:
         self.directory = Directory(conninfo, parse_key_ring(encryption_keys))
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
         self.last_used = LastUsed(conninfo)
+        self.last_refused = LastRefused(conninfo)
         self._alerts = PoolAlerts(conninfo, alerts or Addresses(), self.directory.sealed)
         self.ledger = Ledger(conninfo, spool_dir, worker, redis_url)
         self.upstream = UpstreamClient(allowed=allowed_upstreams)
@@ -116,6 +118,7 @@ class Gateway:
         await self.directory.start()
         await self.dispatcher.start()
         await self.last_used.start()
+        await self.last_refused.start()
         await self.ledger.start()
         await self._calibrations.start()
         await self._alerts.start()
@@ -132,6 +135,7 @@ class Gateway:
         await self.dispatcher.close()
         await self.idempotency.close()
         await self.last_used.close()
+        await self.last_refused.close()
         await self.ledger.close()
         await self._calibrations.close()
         await self.upstream.aclose()

@@ -29,9 +29,11 @@ LESSONS_MAX = 8
 class CallFailed(Exception):
     """No attempt gave an answer."""
 
-    def __init__(self, error: ClientError) -> None:
+    def __init__(self, error: ClientError, *, was_tried: bool = False) -> None:
         super().__init__(error.message)
         self.error = error
+        #: Whether an upstream was asked, so that a usage record tells what happened.
+        self.was_tried = was_tried
 
 
 class Tries:
@@ -62,10 +64,10 @@ class Tries:
             if not isinstance(result, Refusal):
                 return result
             if not is_patient:
-                raise CallFailed(refusals.refused(result))
+                raise CallFailed(refusals.refused(result), was_tried=bool(runs))
             is_patient = await self._wait(result, since)
             if not is_patient and runs:
-                raise CallFailed(refusals.refused(result))
+                raise CallFailed(refusals.refused(result), was_tried=True)
             waited_after = len(runs)
 
     async def _wait(self, refusal: Refusal, since: float) -> bool:
@@ -106,7 +108,7 @@ class Tries:
             if refusal is not None:
                 return refusal
             assert failure is not None  # noqa: S101  (attempts end without a refusal only after one)
-            raise CallFailed(failure.error) from None
+            raise CallFailed(failure.error, was_tried=True) from None
         finally:
             attempts.close()
 
