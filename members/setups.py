@@ -23,7 +23,8 @@ claude"""
 SETTINGS = """{{
   "env": {{
     "ANTHROPIC_BASE_URL": "{url}",
-    "ANTHROPIC_AUTH_TOKEN": "{token}"
+    "ANTHROPIC_AUTH_TOKEN": "{token}",
+    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1"
   }}
 }}"""
 PYTHON = """from anthropic import Anthropic
@@ -52,7 +53,7 @@ answer = client.chat.completions.create(
 print(answer.choices[0].message.content)"""
 CLIENTS = (
     ("Claude Code", "In the shell, before you start it.", CLAUDE_CODE),
-    ("Claude Code, for good", "In ~/.claude/settings.json.", SETTINGS),
+    ("Claude Code, for good", "In ~/.claude/settings.json. The last line lets it tell which of its agents asks: see the page of a session.", SETTINGS),
     ("Anthropic SDK, Python", "", PYTHON),
     ("Anthropic SDK, TypeScript", "", TYPESCRIPT),
     ("curl", "", CURL),

@@ -73,7 +73,9 @@ def test_an_answered_request_and_a_refused_one_are_both_shown(client_of, bob: Us
     page = text_of(client_of(bob).get(try_page(token)))
 
     assert "It works" in page
-    assert "Another request was turned away" in page
+    assert "Another one was turned away" in page
+    TokenRefusal.objects.update(at=timezone.now() - timedelta(seconds=60))
+    assert "Before it, one was turned away" in text_of(client_of(bob).get(try_page(token)))
 
 
 def test_a_request_with_another_own_token_is_pointed_out(client_of, bob: User, rita: User) -> None:
