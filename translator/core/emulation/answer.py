@@ -61,7 +61,7 @@ class EmulatedCalls:
     @property
     def notes(self) -> list[str]:
         """What was repaired or dropped, as short codes."""
-        return [*self._detector.calls.notes, *self._notes]
+        return sorted((*self._detector.calls.notes, *self._notes))
 
     def feed(self, text: str) -> None:
         """Write what `text` adds."""

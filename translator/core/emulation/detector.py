@@ -112,10 +112,11 @@ class Detector:
 
     def _go_back(self, region: Region) -> None:
         """Take for text what seemed to be a call; calls before it stay calls."""
-        self._blind = self._source.go_back()
+        # At least the character that it began with is text.
+        self._blind = max(1, self._source.go_back())
         if region.is_example:
             self.calls.forget(region.begun_at)
-        elif region.form is Form.MARK and self._blind:
+        elif region.form is Form.MARK:
             self.calls.note("tool_call_rejected")
         self._tell_calls()
 

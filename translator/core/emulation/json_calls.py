@@ -44,6 +44,8 @@ class Call:
     #: Whether it was told.
     is_open: bool = False
     has_arguments: bool = False
+    #: Whether all of the arguments was told.
+    is_filled: bool = False
     #: Whether it is a list of calls rather than one.
     is_list: bool = False
     kept: list[Token] = field(default_factory=list)
@@ -58,7 +60,7 @@ class JsonInput:
         self.state = State.READING
         self._source = source
         self._calls = calls
-        self._lexer = LooseLexer()
+        self._lexer = LooseLexer(openers="{")
         source.input.start(source.at)
 
     def read(self) -> None:
@@ -116,6 +118,8 @@ class JsonCalls:
         self._name: list[str] = []
         self._inner = LooseLexer()
         self._inner_text = ""
+        #: Arguments in a string, until some of them are sent.
+        self._quoted: list[str] = []
 
     def read(self) -> None:
         """Read on as far as the text goes, or until it is no call."""
@@ -126,29 +130,35 @@ class JsonCalls:
                 self._settle()
                 break
             self._take(token)
+        self._note_lexer()
         if self._calls.send():
             source.input.stop()
 
     def end(self) -> None:
         """End at the end of the text, which was not cut."""
         if self._lexer.is_in_string:
+            self._note_lexer()
             self._break()
             return
         for token in self._lexer.close():
             if self.state is State.READING:
                 self._take(token)
         self._settle()
+        self._note_lexer()
         self._calls.send()
 
+    def _note_lexer(self) -> None:
+        if self._has_told:
+            self._calls.note(*self._lexer.notes, *self._inner.notes)
+
     def _settle(self) -> None:
-        self._calls.note(*(self._lexer.notes if self._has_told else ()))
         if self._lexer.is_done and self.state is State.READING:
             self.state = State.DONE
         elif self._lexer.is_broken:
             self._break()
 
     def _break(self) -> None:
-        if self._call.is_open and self._call.has_arguments and self._role is None and self._calls.is_sent:
+        if self._call.is_open and self._call.is_filled:
             # All of the arguments is there; what is broken is around them.
             self._calls.note("tool_json_brackets")
             self._end_call(self._call)
@@ -174,6 +184,7 @@ class JsonCalls:
             self._begin_value(self._key, token)
         elif kind is Kind.KEY:
             self._key = text
+            self._source.input.start(self._source.at)
             self._lexer.trusts_quotes = text in NAMES and self._call.name is None
         elif kind is Kind.CLOSE:
             self._end_frame()
@@ -227,17 +238,18 @@ class JsonCalls:
     def _role_of_arguments(self, call: Call, token: Token) -> Role:
         if call.name is None or not self._open(call):
             return Role.KEPT
-        self._source.input.start(self._source.at - 1)
         if token == (Kind.OPEN, "{"):
             return Role.LIVE
         if token[0] is Kind.STRING:
-            self._inner, self._inner_text = LooseLexer(), ""
+            self._note_lexer()
+            self._inner, self._inner_text, self._quoted = LooseLexer(openers="{"), "", []
             return Role.STRING
         return Role.KEPT
 
     def _open(self, call: Call) -> bool:
         if not call.is_open:
             call.is_open = self._has_told = self._calls.open(call.name or "")
+            self._source.call.stop()
         return call.is_open
 
     def _take_value(self, role: Role, token: Token, *, is_end: bool) -> None:
@@ -247,6 +259,7 @@ class JsonCalls:
                 self._take_name(token, is_end=is_end)
             case Role.LIVE:
                 self._calls.take([token])
+                call.is_filled = is_end
             case Role.STRING:
                 self._take_quoted(token, is_end=is_end)
             case Role.KEPT:
@@ -272,18 +285,24 @@ class JsonCalls:
     def _take_quoted(self, token: Token, *, is_end: bool) -> None:
         """Read arguments that are encoded twice."""
         self._calls.note("tool_arguments_quoted")
+        if not self._calls.is_sent:
+            self._quoted.append(token[1])
         text, at = self._inner_text + token[1], 0
         while True:
             inner, at = self._inner.read(text, at, is_last=is_end)
             if inner is None:
                 break
             self._calls.take([inner])
-        self._inner_text = "" if self._inner.is_done else text[at:]
-        self._calls.note(*self._inner.notes)
-        if self._inner.is_broken or (is_end and self._inner.is_in_string):
-            self._break()
-        elif is_end and not self._inner.is_done:
+        self._inner_text = "" if self._inner.is_done or self._inner.is_broken else text[at:]
+        self._call.is_filled = self._inner.is_done
+        if not is_end or self._inner.is_done:
+            return
+        if not self._inner.is_broken and not self._inner.is_in_string:
             self._calls.take(self._inner.close())
+        elif self._calls.send():
+            self._break()
+        else:
+            self._call.kept = [(Kind.TEXT, "".join(self._quoted))]
 
     def _end_call(self, call: Call) -> None:
         if call.is_list and call.name is None:
@@ -295,11 +314,12 @@ class JsonCalls:
         if call.kept and call.kept[0] == (Kind.SCALAR, "null"):
             call.kept = []
         if call.kept and call.kept[0] != (Kind.OPEN, "{"):
-            self._calls.close_invalid(written(call.kept))
+            is_text = call.kept[0][0] is Kind.TEXT
+            self._calls.close_invalid(call.kept[0][1] if is_text else written(call.kept))
             return
         if call.kept:
             self._calls.take(call.kept)
-        elif call.spilled:
+        elif call.spilled and not call.has_arguments:
             self._calls.note("tool_arguments_spilled")
             self._calls.take([EMPTY[0], *call.spilled, EMPTY[1]])
         self._calls.close()

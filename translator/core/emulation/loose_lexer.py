@@ -55,7 +55,7 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\"
 #: An escape of a code unit, whole or as far as it came.
 UNIT = re.compile(r"\\u[0-9a-fA-F]{4}")
 UNIT_BEGUN = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
-LOW_BEGUN = re.compile(r"\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?")
+LOW_BEGUN = re.compile(r"(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?")
 HIGH = re.compile(r"\\u[dD][89abAB]")
 PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 DECODER = JSONDecoder(strict=False)
@@ -96,14 +96,19 @@ class State(Enum):
 
 
 class LooseLexer:
-    """Read one JSON value."""
+    """Read one object or array."""
 
-    def __init__(self) -> None:
-        """Start before the first character."""
+    def __init__(self, *, openers: str = "{[") -> None:
+        """Start before the first character.
+
+        Args:
+            openers: What it may begin with.
+        """
         #: What was understood though it is no JSON, as short codes.
         self.notes: list[str] = []
         #: Whether the next quote ends the string that it stands in, whatever follows.
         self.trusts_quotes = False
+        self._openers = openers
         self._state = State.VALUE
         self._closers: list[str] = []
         self._quote = '"'
@@ -211,7 +216,7 @@ class LooseLexer:
             return None, at + 1
         found = KEY.match(text, at)
         if found is None or found.end() - at > LOOKAHEAD:
-            begun = _end(KEY_BEGUN, text, at) == len(text) and len(text) - at < LOOKAHEAD
+            begun = KEY_BEGUN.fullmatch(text, at) is not None and len(text) - at < LOOKAHEAD
             return None if begun and not is_last else self._break(at)
         quoted, single, bare = found.groups()
         if quoted is None:
@@ -222,7 +227,7 @@ class LooseLexer:
 
     def _read_value(self, text: str, at: int, *, is_last: bool) -> Step:
         character = text[at]
-        if character in "{[":
+        if character in (self._openers if not self._closers else "{["):
             return self._open(character, at)
         if not self._closers:
             return self._break(at)
@@ -279,12 +284,12 @@ class LooseLexer:
         """Read an escape that a run holds none of: half a character's, one within single quotes, or none at all."""
         unit = UNIT.match(text, at)
         if unit is None:
-            is_begun = _end(UNIT_BEGUN, text, at) == len(text)
+            is_begun = UNIT_BEGUN.fullmatch(text, at) is not None
             return None if is_begun and not is_last else self._odd_escape(text, at)
         if HIGH.match(text, at):
             if pair := PAIR.match(text, at):
                 return (Kind.TEXT, self._decoded(pair.group())), pair.end()
-            if _end(LOW_BEGUN, text, unit.end()) == len(text) and not is_last:
+            if LOW_BEGUN.fullmatch(text, unit.end()) is not None and not is_last:
                 return None
         return (Kind.TEXT, self._decoded(unit.group())), unit.end()
 
@@ -312,7 +317,7 @@ class LooseLexer:
         if self._closers[-1] == "]":
             return _matches(NEXT_ITEM, NEXT_ITEM_BEGUN, rest, is_last=is_last)
         ends = _matches(NEXT_KEY, NEXT_KEY_BEGUN, rest, is_last=is_last)
-        if not ends and (self._has_bare_keys or self._quote == "'"):
+        if ends is False and (self._has_bare_keys or self._quote == "'"):
             return _matches(NEXT_BARE_KEY, NEXT_BARE_KEY_BEGUN, rest, is_last=is_last)
         return ends
 
@@ -346,4 +351,4 @@ def _matches(whole: re.Pattern[str], begun: re.Pattern[str], rest: str, *, is_la
     """Tell whether `rest` begins with a pattern; None when it may still turn out to."""
     if whole.match(rest):
         return True
-    return None if not is_last and _end(begun, rest, 0) == len(rest) else False
+    return None if not is_last and begun.fullmatch(rest) else False

@@ -139,14 +139,14 @@ def _mark_at(text: str, at: int, *, has_calls: bool) -> Form | Sight:
 def _list_at(text: str, at: int) -> Form | Sight:
     if LIST.match(text, at):
         return Form.BARE
-    return Sight.UNCLEAR if _end(LIST_BEGUN, text, at) == len(text) else Sight.TEXT
+    return Sight.UNCLEAR if LIST_BEGUN.fullmatch(text, at) is not None else Sight.TEXT
 
 
 def _fence_at(text: str, at: int) -> Form | Sight:
     if found := CALL_FENCE.match(text, at):
         return Form.FENCE if found[1].lower() in LANGUAGES else Sight.TEXT
-    begun = CALL_FENCE_BEGUN.match(text, at)
-    if begun is None or begun.end() < len(text):
+    begun = CALL_FENCE_BEGUN.fullmatch(text, at)
+    if begun is None:
         return Sight.TEXT
     language, is_whole = begun[1].lower(), bool(begun[2])
     fits = language in LANGUAGES if is_whole else any(known.startswith(language) for known in LANGUAGES)

@@ -100,8 +100,6 @@ class Region:
         """Read on as far as the text goes."""
         while self.state is State.READING and self._step():
             pass
-        if self._calls.is_sent:
-            self._source.call.stop()
         if self.state is State.READING and max(self._source.call.size, self._source.input.size) > MAX_HELD:
             self._give_up()
 
@@ -171,14 +169,14 @@ class Region:
         elif noise := NOISE.at(text, at):
             source.at += len(noise)
             self._may_name = not noise.startswith("</")
+        elif not source.is_last and (NOISE.may_begin(text, at) or HEADS.may_begin(text, at)):
+            return False
         elif text[at] == "`":
             return self._read_fence()
         elif text[at] in "{[":
             self._begin_json()
         elif self.has_calls and text[at] in "}],;":
             source.at += 1
-        elif not source.is_last and (NOISE.may_begin(text, at) or HEADS.may_begin(text, at)):
-            return False
         else:
             return self._read_name()
         return True
@@ -208,14 +206,14 @@ class Region:
         if inner is not None:
             source.at, self._is_fenced = inner.end(), True
             return True
-        is_begun = _end(INNER_FENCE_BEGUN, source.text, source.at) == len(source.text)
+        is_begun = INNER_FENCE_BEGUN.fullmatch(source.text, source.at) is not None
         if is_begun and not source.is_last and not self.has_calls:
             return False
         return self._leave()
 
     def _close_fence(self) -> bool:
         self._is_closed = self.is_example and self.has_calls
-        return self._is_closed or self._leave()
+        return self.has_calls or self._leave()
 
     def _read_name(self) -> bool:
         """Read a name that its arguments follow, as some models write it after their marks."""
@@ -225,7 +223,7 @@ class Region:
         found = NAMED.match(source.text, source.at)
         if found is not None and found.end() - source.at <= MAX_NAME:
             return self._begin_named(found)
-        is_begun = _end(NAMED_BEGUN, source.text, source.at) == len(source.text)
+        is_begun = NAMED_BEGUN.fullmatch(source.text, source.at) is not None
         if is_begun and len(source.text) - source.at < MAX_NAME and not source.is_last:
             return False
         return self._leave()
@@ -235,6 +233,7 @@ class Region:
         if not self._calls.open(found[1]):
             self._give_up()
             return False
+        self._source.call.stop()
         self._is_fenced = found[2] is not None
         self._source.at = found.end()
         self._reader = JsonInput(self._source, self._calls)

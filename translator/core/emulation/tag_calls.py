@@ -93,6 +93,7 @@ class TagCall:
             self.state = State.REJECTED
             return False
         source.at = found.end()
+        source.call.stop()
         source.input.start(source.at)
         self._place = Place.BODY
         return True
