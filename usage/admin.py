@@ -3,7 +3,9 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.contrib.auth.models import Group, User
+from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Concat
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -11,7 +13,9 @@ from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
+from keys.models import ClientToken, Upstream
 from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
+from usage.budgets import period_end
 from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter
 from usage.forms import KINDS, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
@@ -60,6 +64,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     sortable_by = ()
     search_fields = ("request_id", "session_id")
     search_help_text = "A whole request id, or a whole session id"
+    empty_words = "A record appears here with the first request to an upstream."
     list_fullwidth = True
 
     fieldsets = (
@@ -130,13 +135,16 @@ class UsageRecordAdmin(ReadOnlyAdmin):
 @admin.register(Budget)
 class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
     form = BudgetForm
-    list_display = ("name", "subject", "period", "limit_shown", "spent_shown", "reserved_shown", "enabled")
+    list_display = ("name", "used", "spent_of_limit", "whose", "period_shown", "reserved_shown", "enabled")
     list_filter = ("subject", "period", "enabled")
     search_fields = ("name",)
-    readonly_fields = ("spent_shown", "reserved_shown", "period_start")
+    search_help_text = "A budget's name"
+    empty_words = "Without a budget nobody's spending is limited. One holds for a user, a team or a client token."
+    readonly_fields = ("spent_shown", "reserved_shown", "period_shown")
     fieldsets = (
-        (None, {"fields": ("name", "user", "team", "token", "enabled")}),
-        ("How much", {"fields": ("period", "unit", "amount", "spent_shown", "reserved_shown", "period_start")}),
+        (None, {"fields": ("name", "enabled")}),
+        ("Whose: choose one of the three", {"fields": ("team", "user", "token")}),
+        ("How much", {"fields": ("amount", "unit", "period", "spent_shown", "reserved_shown", "period_shown")}),
         ("Warnings", {"fields": ("warn_percents", "warn_emails", "warn_webhook")}),
     )
 
@@ -150,7 +158,7 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
         ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Budget]:
-        budgets: QuerySet[Budget] = super().get_queryset(request)
+        budgets: QuerySet[Budget] = super().get_queryset(request).annotate(owner=_owner())
         if sees_all_teams(request.user):
             return budgets
         tokens = visible_tokens(request.user)
@@ -160,13 +168,27 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
             | Q(subject="user", subject_id__in=visible_people(request.user).values("pk"))
         )
 
-    @admin.display(description="limit")
-    def limit_shown(self, budget: Budget) -> str:
-        return _amount(budget, budget.limit)
+    @admin.display(description="whose")
+    def whose(self, budget: Budget) -> str:
+        owner = getattr(budget, "owner", None)
+        return f"{budget.get_subject_display()} {owner or f'{budget.subject_id}, since deleted'}"
+
+    @admin.display(description="used")
+    def used(self, budget: Budget) -> str:
+        return f"{100 * _spent(budget) / budget.limit:.0f} %" if budget.limit else "-"
+
+    @admin.display(description="spent")
+    def spent_of_limit(self, budget: Budget) -> str:
+        return f"{_number(budget, _spent(budget))} of {_amount(budget, budget.limit)}"
 
     @admin.display(description="spent")
     def spent_shown(self, budget: Budget) -> str:
-        return _amount(budget, budget.spent)
+        return _amount(budget, _spent(budget))
+
+    @admin.display(description="period")
+    def period_shown(self, budget: Budget) -> str:
+        end = period_end(budget.period, timezone.now())
+        return f"{budget.get_period_display()}, until {end:%Y-%m-%d %H:%M} UTC" if end else "in all: never begins anew"
 
     @admin.display(description="held by running requests")
     def reserved_shown(self, budget: Budget) -> str:
@@ -178,21 +200,43 @@ class PriceAdmin(ReadOnlyAdmin):
     """Prices are added, never changed: records name theirs."""
 
     form = PriceForm
-    list_display = ("upstream_model", "upstream_id", "valid_from", *(f"{kind}_usd" for kind in KINDS), "origin")
+    list_display = ("upstream_model", *(f"{kind}_usd" for kind in KINDS), "upstream_name", "since", "origin")
     search_fields = ("upstream_model",)
-    date_hierarchy = "valid_from"
-    fieldsets = ((None, {"fields": ("upstream_model", "upstream", "valid_from", *KINDS)}),)
+    search_help_text = "An upstream model; prices are in USD per million tokens"
+    empty_words = (
+        "Without a price the cost of requests stays unknown. Add prices one by one, or many from a file with"
+        " `manage.py import_prices`."
+    )
+    fieldsets = (
+        (None, {"fields": ("upstream_model", "upstream", "valid_from")}),
+        ("USD per million tokens", {"fields": KINDS}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Price]:
+        names = Upstream.objects.filter(pk=OuterRef("upstream_id")).values("name")
+        prices: QuerySet[Price] = super().get_queryset(request).annotate(upstream_named=Subquery(names))
+        return prices
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm("usage.add_price"))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fields = ("upstream_model", "upstream_id", "valid_from", *(f"{kind}_usd" for kind in KINDS), "origin")
+        fields = ("upstream_model", "upstream_name", "since", *(f"{kind}_usd" for kind in KINDS), "origin")
         return ((None, {"fields": fields}),) if obj else self.fieldsets
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         # The fields of the kinds are the form's own, not the model's: the admin must not look for them there.
         return super().get_form(request, obj, change, **kwargs) if obj else PriceForm
+
+    @admin.display(description="upstream", ordering="upstream_id")
+    def upstream_name(self, price: Price) -> str:
+        if price.upstream_id is None:
+            return "any"
+        return getattr(price, "upstream_named", None) or f"{price.upstream_id}, since deleted"
+
+    @admin.display(description="valid from", ordering="valid_from")
+    def since(self, price: Price) -> str:
+        return f"{timezone.localtime(price.valid_from):%Y-%m-%d %H:%M} UTC"
 
     @admin.display(description="input")
     def input_usd(self, price: Price) -> str:
@@ -215,8 +259,32 @@ class PriceAdmin(ReadOnlyAdmin):
         return _per_million(price.thinking_price, "as output")
 
 
+def _owner() -> Case:
+    """Find the name of whose a budget is, in the query of the list; NULL for who was deleted."""
+    owners = {
+        Budget.Subject.USER: User.objects.filter(pk=OuterRef("subject_id")).values("username"),
+        Budget.Subject.TEAM: Group.objects.filter(pk=OuterRef("subject_id")).values("name"),
+        Budget.Subject.TOKEN: ClientToken.objects.filter(pk=OuterRef("subject_id")).values(
+            named=Concat("name", Value(" of "), "user__username")
+        ),
+    }
+    return Case(*(When(subject=kind, then=Subquery(names)) for kind, names in owners.items()))
+
+
+def _spent(budget: Budget) -> int:
+    """Return what is spent of this period: what is stored may be of one that is over."""
+    end = period_end(budget.period, budget.period_start)
+    return 0 if end is not None and end <= timezone.now() else budget.spent
+
+
 def _amount(budget: Budget, amount: int) -> str:
-    return f"{amount / NANO:,.4f} USD" if budget.unit == Budget.Unit.USD else f"{amount:,} tokens"
+    return f"{_number(budget, amount)} {budget.get_unit_display()}"
+
+
+def _number(budget: Budget, amount: int) -> str:
+    if budget.unit == Budget.Unit.TOKENS:
+        return f"{amount:,}"
+    return f"{amount / NANO:,.2f}" if amount == 0 or amount >= NANO else f"{amount / NANO:.4f}"
 
 
 def _per_million(price: int | None, missing: str = "") -> str:

@@ -24,6 +24,12 @@ from usage.models import Budget, Price
 NANO = 10**9
 MICRO = 10**6
 LIMIT_MAX = 9 * 10**18
+#: What counts for a kind without a price of its own.
+OTHERWISE = {
+    "cache_read": "Empty: as input.",
+    "cache_write": "Empty: as input.",
+    "thinking": "Empty: as output.",
+}
 KINDS = ("input", "output", "cache_read", "cache_write", "thinking")
 
 
@@ -42,27 +48,34 @@ class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
         min_value=0,
         decimal_places=9,
         max_digits=19,
-        help_text="In USD or tokens.",
+        help_text="In the unit below; USD may have digits after the point. At 0 every request is refused.",
         widget=UnfoldAdminDecimalFieldWidget,
     )
     warn_percents = SimpleArrayField(
         forms.IntegerField(min_value=1, max_value=100),
         required=False,
         label="Warn at (%)",
-        help_text="Percentages, comma-separated.",
+        help_text="Percentages of the amount with commas between, such as 50, 80. Each warns once a period.",
         widget=UnfoldAdminTextInputWidget,
     )
     warn_emails = SimpleArrayField(
         forms.EmailField(),
         required=False,
         label="Mail warnings to",
-        help_text="Addresses, comma-separated.",
+        help_text="Addresses with commas between. Mail goes out by BRIDGE_SMTP_URL.",
         widget=UnfoldAdminEmailInputWidget(attrs={"type": "text"}),
     )
 
     class Meta:
         model = Budget
         fields = ("name", "period", "unit", "enabled", "warn_percents", "warn_emails", "warn_webhook")
+        labels = {"warn_webhook": "Call for warnings"}
+        help_texts = {
+            "name": "Whoever is refused reads it in the error.",
+            "enabled": "Off, it refuses nothing; what is spent is counted all the same.",
+            "period": "Periods begin in UTC: weeks on Monday, months on their first day.",
+            "warn_webhook": "An https address that is sent each warning as JSON.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -105,11 +118,17 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         widget=UnfoldAdminSelectWidget,
     )
 
-    valid_from = forms.SplitDateTimeField(initial=timezone.now, help_text="UTC.", widget=UnfoldAdminSplitDateTimeWidget)
+    valid_from = forms.SplitDateTimeField(
+        initial=timezone.now,
+        help_text="In UTC. Requests before it keep their price.",
+        widget=UnfoldAdminSplitDateTimeWidget,
+    )
 
     class Meta:
         model = Price
         fields = ("upstream_model", "valid_from")
+        widgets = {"upstream_model": UnfoldAdminTextInputWidget}
+        help_texts = {"upstream_model": "The name that is sent to the upstream, not the alias that clients use."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -121,7 +140,8 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
                 max_value=MICRO,
                 decimal_places=6,
                 required=kind in ("input", "output"),
-                label=f"{kind.replace('_', ' ').capitalize()} (USD per million)",
+                label=kind.replace("_", " ").capitalize(),
+                help_text=OTHERWISE.get(kind, ""),
                 widget=UnfoldAdminDecimalFieldWidget(),
             )
 

@@ -94,6 +94,8 @@ class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
     list_filter = [StateFilter, ("upstream", admin.RelatedOnlyFieldListFilter), "enabled", "draining"]
     list_select_related = ["upstream"]
     search_fields = ["label", "upstream__name", "last_four"]
+    search_help_text = "A label, an upstream, or the last four characters of a secret"
+    empty_words = "A credential is a provider's key. Many at once come in by Paste keys, on their upstream's page."
     readonly_fields = ["ends_in", "standing_now", "use", "last_success", "last_failure", "states"]
     actions = ["enable", "disable", "drain", "restore"]
     actions_detail = ["test"]

@@ -25,12 +25,12 @@ COLOURS = {
 
 
 def render_states(rows: Iterable[StateFields]) -> str:
-    """Render what the pool learned of something, as a table."""
+    """Render what the pool learned of something, an entry for each model."""
     items = [
-        {"row": row, "state": state_now(row), "cause": CAUSES.get(row.cause, "")}
+        {"row": row, "state": state_now(row), "cause": CAUSES.get(row.cause, ""), "is_ready": row.state == State.READY}
         for row in sorted(rows, key=lambda row: row.model_name)
     ]
-    return render_to_string("keys/_states.html", {"rows": items, "ready": State.READY})
+    return render_to_string("keys/_states.html", {"rows": items})
 
 
 def object_page(

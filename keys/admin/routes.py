@@ -1,29 +1,22 @@
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import ModelAdmin, StackedInline
 
 from keys.models import Route, RouteTarget
 
 
-class RouteTargetForm(forms.ModelForm):  # type: ignore[type-arg]
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # The column's head is no label for each row. (A relation's widget wraps the one that is drawn.)
-        for field in self.fields.values():
-            drawn: Any = getattr(field.widget, "widget", field.widget)
-            drawn.attrs["aria-label"] = field.label
+class RouteTargetInline(StackedInline):  # type: ignore[misc]
+    """One under the other: a table's head is out of sight on a phone."""
 
-
-class RouteTargetInline(TabularInline):  # type: ignore[misc]
     model = RouteTarget
-    form = RouteTargetForm
+    verbose_name = "target"
+    verbose_name_plural = "Leads to"
     extra = 0
     min_num = 1
-    fields = ["position", "upstream", "upstream_model", "weight"]
+    fields = [("upstream", "upstream_model"), ("position", "weight")]
 
 
 @admin.register(Route)
@@ -31,6 +24,8 @@ class RouteAdmin(ModelAdmin):  # type: ignore[misc]
     list_display = ["alias", "leads_to", "enabled"]
     list_filter = ["enabled", ("targets__upstream", admin.RelatedOnlyFieldListFilter)]
     search_fields = ["alias", "targets__upstream_model"]
+    search_help_text = "An alias, or the upstream model that it leads to"
+    empty_words = "A route leads a name that clients send, such as claude-*, to a model of an upstream. Without one nothing is served."
     inlines = [RouteTargetInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

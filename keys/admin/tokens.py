@@ -36,6 +36,12 @@ class ClientTokenForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = ClientToken
         fields = ["user", "name", "rpm", "tpm", "concurrency"]
+        help_texts = {
+            "name": "To tell a member's tokens apart: laptop, ci.",
+            "rpm": "Empty: no limit.",
+            "tpm": "Empty: no limit.",
+            "concurrency": "Answers that may run at the same time, in each worker. Empty: no limit.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -73,6 +79,8 @@ class ClientTokenAdmin(ModelAdmin):  # type: ignore[misc]
     list_filter = [StateFilter, ("user", admin.RelatedOnlyFieldListFilter)]
     list_select_related = ["user"]
     search_fields = ["user__username", "name", "last_four"]
+    search_help_text = "A user, a token's name, or its last four characters"
+    empty_words = "A client token is what a member's client shows Bridge. Members issue their own on their page."
     autocomplete_fields = ["user"]
     readonly_fields = ["shown", "state", "created_at", "expires_at", "revoked_at", "last_used_at"]
     actions = ["revoke"]

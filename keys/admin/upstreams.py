@@ -11,16 +11,58 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from keys.admin.carrying import CarryingAdmin
 from keys.admin.pages import COLOURS, object_page, render_states
 from keys.credentials import Added, add_secrets
 from keys.egress import check_base_url
 from keys.model_sync import Synced, sync_models
-from keys.models import State, Upstream, UpstreamModel
+from keys.models import PLAIN, State, Upstream, UpstreamModel
 from keys.outside import Unanswered
 from keys.standing import state_now
+from translator.core.profiles import PROFILES
+
+
+class UpstreamForm(forms.ModelForm):  # type: ignore[type-arg]
+    profile = forms.ChoiceField(
+        choices=[("", "none that is known"), *((name, name) for name in PROFILES if name != PLAIN)],
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        help_text="How upstreams of one dialect differ. docs/profiles.md lists what each profile means.",
+    )
+
+    class Meta:
+        model = Upstream
+        fields = [
+            "name",
+            "base_url",
+            "dialect",
+            "enabled",
+            "profile",
+            "profile_overrides",
+            "connect_timeout_s",
+            "first_byte_timeout_s",
+            "idle_timeout_s",
+            "total_timeout_s",
+        ]
+        widgets = {"profile_overrides": UnfoldAdminTextareaWidget(attrs={"rows": 4, "spellcheck": "false"})}
+        labels = {
+            "connect_timeout_s": "Connect",
+            "first_byte_timeout_s": "First byte",
+            "idle_timeout_s": "Silence",
+            "total_timeout_s": "Whole answer",
+        }
+        help_texts = {
+            "name": "Letters, digits and hyphens. Routes, reports and commands call it so.",
+            "dialect": "What it speaks. Anthropic messages are passed through, the others are translated.",
+            "enabled": "Off, no request goes there; routes use their other targets.",
+            "profile_overrides": 'Switches that differ from the profile, as JSON such as {"stream_usage": false}; usually {}.',
+            "connect_timeout_s": "Seconds until the connection must stand.",
+            "first_byte_timeout_s": "Seconds until the first of the answer's content.",
+            "idle_timeout_s": "Seconds between two pieces of an answer.",
+            "total_timeout_s": "Seconds that an answer may take in all.",
+        }
 
 
 class PasteForm(forms.Form):
@@ -39,20 +81,29 @@ class PasteForm(forms.Form):
 
 @admin.register(Upstream)
 class UpstreamAdmin(CarryingAdmin):
-    list_display = ["name", "dialect", "base_url", "usable_credentials", "state", "enabled"]
+    form = UpstreamForm
+    list_display = ["name", "state", "usable_credentials", "dialect", "base_url", "enabled"]
     list_filter = ["dialect", "enabled"]
     search_fields = ["name", "base_url"]
+    search_help_text = "A name, or part of a base URL"
+    empty_words = (
+        "An upstream is a provider's API, or a server of your own, that answers for your models. Its keys come next."
+    )
     readonly_fields = ["states"]
     actions_detail = ["paste", "sync"]
     fieldsets = [
-        (None, {"fields": ["name", "dialect", "base_url", "enabled"]}),
-        ("State", {"fields": ["states"]}),
+        (None, {"fields": ["name", "base_url", "dialect", "enabled"]}),
+        ("What is known of it", {"fields": ["states"]}),
         ("Quirks", {"fields": ["profile", "profile_overrides"]}),
         (
-            "Patience",
+            "Patience, in seconds",
             {"fields": ["connect_timeout_s", "first_byte_timeout_s", "idle_timeout_s", "total_timeout_s"]},
         ),
     ]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Upstream | None = None) -> Any:
+        # Nothing is known of what isn't stored yet.
+        return [part for part in self.fieldsets if obj is not None or part[1]["fields"] != ["states"]]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         usable = Count("credentials", filter=Q(credentials__enabled=True) & ~Q(credentials__sealed_secret=""))
@@ -156,6 +207,8 @@ class UpstreamModelAdmin(ModelAdmin):  # type: ignore[misc]
     list_filter = [("upstream", admin.RelatedOnlyFieldListFilter), "tools", "vision", "pdf", "reasoning", "compaction"]
     list_select_related = ["upstream"]
     search_fields = ["name", "upstream__name"]
+    search_help_text = "A model, or its upstream"
+    empty_words = "Models need not be listed to be served. What is known of one bounds what is asked of it: Sync models on its upstream's page."
     fieldsets = [
         (
             None,

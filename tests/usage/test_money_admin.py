@@ -34,7 +34,9 @@ def test_a_budget_is_written_in_usd_and_held_in_1e_9(alice: Client) -> None:
     assert (budget.warn_percents, budget.warn_emails) == ([50, 80], ["a@example.com"])
     page = alice.get(f"/admin/usage/budget/{budget.pk}/change/").content.decode()
     assert 'value="12.5"' in page
-    assert "12.5000 USD" in alice.get("/admin/usage/budget/").content.decode()
+    listed = alice.get("/admin/usage/budget/").content.decode()
+    assert "0.00 of 12.50 USD" in listed
+    assert "team core" in listed
 
 
 @pytest.mark.parametrize(
