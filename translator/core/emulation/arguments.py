@@ -62,7 +62,7 @@ class ArgumentsWriter:
                 self._scalar(text)
             case Kind.OPEN:
                 self._open(text)
-            case Kind.CLOSE:
+            case _:
                 self._close(text)
 
     def ready(self) -> str:

@@ -81,7 +81,7 @@ class TagCall:
                 return self._read_beginning()
             case Place.VALUE:
                 return self._read_value()
-            case Place.JSON:
+            case _:
                 return self._json is not None and self._read_json(self._json)
 
     def _read_head(self) -> bool:
