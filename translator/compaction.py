@@ -9,40 +9,33 @@ member's own call goes on.
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
-
-import orjson
 
 from keys.entries import RouteEntry, Target
 from translator.bookkeeping import Caller
-from translator.calls import Call, Goal, Prepared, new_id
+from translator.calls import Call
 from translator.core.anthropic.request import MessagesRequest
 from translator.core.calibration import Calibration
-from translator.core.compaction.fingerprints import prefix_fingerprints
 from translator.core.compaction.plan import Plan
 from translator.core.compaction.rules import Limits
 from translator.core.compaction.steady import SteadyFactors
 from translator.core.compaction.summaries import Summary, Wanted, summary_request, summary_text
 from translator.core.errors import TranslationError
-from translator.core.estimate import estimate_input_tokens
-from translator.core.openai_chat.adapt import Adaptation
 from translator.long_history import LongHistory
-from translator.messages_call import MessagesCall
 from translator.offload import off_loop
+from translator.summary_call import Key, call_for, caller_for, key_of, text_of
 from translator.tries import CallFailed
 from usage.summaries import SummaryStore, SummaryStoreAway
 
 logger = logging.getLogger(__name__)
 
-#: Who calls, on the record of a summary.
-CLIENT = "Bridge"
-#: Says on the record of a summary what it is.
-NOTE = "compaction"
 #: A summary that takes longer is given up.
 SUMMARY_S = 120.0
+#: How often to look whether another worker has written it.
+LOOK_EVERY_S = 0.5
 #: After one that failed, a conversation goes without for so long.
 PAUSE_S = 60.0
 #: Rows count as unused while nobody reads them, so they are read again now and then.
@@ -50,20 +43,9 @@ READ_AGAIN_S = 600.0
 #: What nobody has asked for is forgotten, since it is a member's prompt in plain text.
 FORGOTTEN_S = 3600.0
 CONVERSATIONS_MAX = 256
-SUMMARIES_MAX = 4
+SUMMARIES_MAX = 8
 #: So many are written at once by one worker; what comes on top is trimmed.
 AT_ONCE_MAX = 16
-
-#: A member's id and the digest of a conversation.
-type Key = tuple[int, str]
-
-
-class SummaryCall(MessagesCall):
-    """Asks a model for a summary."""
-
-    def prepare(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
-        prepared = super().prepare(goal, lessons)
-        return replace(prepared, notes=(NOTE, *prepared.notes))
 
 
 @dataclass(slots=True)
@@ -77,6 +59,14 @@ class Memory:
     not_before: float = 0.0
     task: asyncio.Task[None] | None = None
 
+    def add(self, *summaries: Summary) -> None:
+        """Take in summaries, newest first, each once.
+
+        The newest are kept, not those that cover most: the client may have gone back and taken another way.
+        """
+        all_ = {one.request_id: one for one in (*summaries, *self.summaries)}
+        self.summaries = tuple(all_.values())[:SUMMARIES_MAX]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
@@ -87,6 +77,8 @@ class Wish:
     wanted: Wanted
     is_urgent: bool
     limits: Limits
+    #: The requests that wrote what was known then.
+    known: frozenset[str]
     alias: str
     #: Whether the operator chose the alias.
     is_alias_given: bool
@@ -151,6 +143,7 @@ class Compactor:
             wanted=plan.wanted,
             is_urgent=plan.is_urgent,
             limits=rules.limits(held),
+            known=frozenset(one.request_id for one in memory.summaries),
             alias=given or call.alias,
             is_alias_given=bool(given),
         )
@@ -162,7 +155,7 @@ class Compactor:
         if memory.task is None:
             if now < memory.not_before or len(self._tasks) >= AT_ONCE_MAX:
                 return
-            memory.task = asyncio.create_task(self._write(wish, history.request, call.size, caller), name="summary")
+            memory.task = asyncio.create_task(self._obtain(wish, history.request, call.size, caller), name="summary")
             self._tasks.add(memory.task)
             memory.task.add_done_callback(lambda task: self._ended(task, memory))
         if wish.is_urgent:
@@ -203,8 +196,39 @@ class Compactor:
             logger.warning("%s", exc)
             return False
         memory.read_at = asyncio.get_running_loop().time()
-        memory.summaries = tuple({one.fingerprint: one for one in (*memory.summaries, *found)}.values())
+        memory.add(*found)
         return True
+
+    async def _obtain(self, wish: Wish, request: MessagesRequest, size: int, caller: Caller) -> None:
+        """Get the summary, from another worker if one is at it, else from a model."""
+        try:
+            async with asyncio.timeout(SUMMARY_S):
+                while not await self._has_claimed(wish.key):
+                    await asyncio.sleep(LOOK_EVERY_S)
+                    if await self._has_news(wish):
+                        return
+                try:
+                    if not await self._has_news(wish):
+                        await self._write(wish, request, size, caller)
+                finally:
+                    await self._release(wish.key)
+        except TimeoutError:
+            logger.warning("no summary in time for request %s", caller.request_id)
+
+    async def _has_claimed(self, key: Key) -> bool:
+        try:
+            return await self._store.claim(key[1])
+        except SummaryStoreAway:
+            return True
+
+    async def _release(self, key: Key) -> None:
+        with suppress(SummaryStoreAway):
+            await self._store.release(key[1])
+
+    async def _has_news(self, wish: Wish) -> bool:
+        """Tell whether summaries have come to be known since the wish was made."""
+        await self._read(wish.key, wish.memory)
+        return not {one.request_id for one in wish.memory.summaries} <= wish.known
 
     async def _write(self, wish: Wish, request: MessagesRequest, size: int, caller: Caller) -> None:
         """Have a model write the summary, and keep it."""
@@ -213,24 +237,23 @@ class Compactor:
         asked = await off_loop(size, summary_request, request, wish.wanted, limits=wish.limits, model=wish.alias)
         caller = caller_for(caller, arrived_at=loop.time(), is_alias_given=wish.is_alias_given)
         try:
-            async with asyncio.timeout(SUMMARY_S):
-                answered = await self._answer(call_for(asked, caller.request_id), caller)
+            answered = await self._answer(call_for(asked, caller.request_id), caller)
             text = summary_text(text_of(answered.reply.body), wish.limits)
-        except (CallFailed, TranslationError, TimeoutError, ValueError) as exc:
+        except (CallFailed, TranslationError, ValueError) as exc:
             told = exc.error.type.value if isinstance(exc, CallFailed) else type(exc).__name__
             logger.warning("request %s wrote no summary: %s", caller.request_id, told)
             return
         if not text:
             logger.warning("request %s wrote an empty summary", caller.request_id)
             return
+        wish.memory.not_before = 0.0
         summary = Summary(
             covered=wish.wanted.covered,
             fingerprint=wish.wanted.fingerprint,
             text=text,
             request_id=caller.request_id,
         )
-        wish.memory.summaries = (summary, *wish.memory.summaries)[:SUMMARIES_MAX]
-        wish.memory.not_before = 0.0
+        wish.memory.add(summary)
         try:
             await self._store.write(*wish.key, summary, written_by=wish.alias)
         except SummaryStoreAway as exc:
@@ -241,50 +264,3 @@ class Compactor:
         memory.task = None
         if not task.cancelled() and (exc := task.exception()):
             logger.error("a summary failed", exc_info=exc)
-
-
-def key_of(user_id: int, call: Call, request: MessagesRequest) -> Key:
-    """Name a conversation: whose it is, the client's session, the alias, and how it begins.
-
-    Sub-agents share their session and begin differently; clients without sessions are told apart by beginnings alone. That
-    two conversations might still share a key does no harm: a summary is used only where all that it covers is the same.
-    """
-    head = next((place + 1 for place, message in enumerate(request.messages) if message["role"] == "user"), 0)
-    opening = prefix_fingerprints(request.messages, [head])[head]
-    parts = orjson.dumps([user_id, call.session_id or "", call.alias, opening])
-    return user_id, sha256(parts).hexdigest()
-
-
-def caller_for(caller: Caller, *, arrived_at: float, is_alias_given: bool) -> Caller:
-    """Return who asks for a summary: the same member and token, in a request of its own.
-
-    The token's limit of calls at once is left aside, since a summary must not keep out the call that it is written for;
-    and its scopes are, where the operator chose the alias.
-    """
-    token = replace(caller.token, concurrency=None)
-    if is_alias_given:
-        token = replace(token, scopes=())
-    return replace(
-        caller, token=token, request_id=new_id("req"), client_name=CLIENT, client_version="", arrived_at=arrived_at
-    )
-
-
-def call_for(request: MessagesRequest, request_id: str) -> SummaryCall:
-    return SummaryCall(
-        request,
-        size=len(orjson.dumps(request.body)),
-        request_id=request_id,
-        session_id=None,
-        estimate=estimate_input_tokens(request),
-        headers=(),
-        may_compact=False,
-    )
-
-
-def text_of(body: bytes) -> str:
-    """Return the text of a whole answer; nothing where it holds none."""
-    match orjson.loads(body):
-        case {"content": list(blocks)}:
-            return "\n\n".join(block["text"] for block in blocks if isinstance(block, dict) and "text" in block)
-        case _:
-            return ""

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import psycopg
 
@@ -16,7 +17,7 @@ from keys.ring import key_ring
 from keys.secrets import Place, SealingError
 from translator.core.compaction.summaries import Summary
 from usage.cleaning import clean_text
-from usage.connection import AWAY, LedgerConnection
+from usage.connection import AWAY, LedgerConnection, Statement
 
 __all__ = ["EXPIRE", "Receipt", "SummaryStore", "SummaryStoreAway", "summary_place"]
 
@@ -34,12 +35,16 @@ WHERE conversation = $1 AND user_id = $2
 _READ = f"""
 SELECT id, covered, fingerprint, sealed_text, request_id FROM {TABLE}
 WHERE conversation = $1 AND user_id = $2 AND used_at > now() - interval '{DAYS_KEPT} days'
-ORDER BY covered DESC LIMIT {2 * KEPT_OF_A_CONVERSATION}
+ORDER BY made_at DESC, covered DESC LIMIT {KEPT_OF_A_CONVERSATION}
 """  # noqa: S608
 _RECEIPT = f"""
 SELECT id, covered, fingerprint, sealed_text, request_id, written_by, made_at FROM {TABLE}
 WHERE request_id = $1 AND user_id = $2 AND used_at > now() - interval '{DAYS_KEPT} days'
 """  # noqa: S608
+#: An advisory lock goes by a number.
+LOCK_DIGITS = 15
+_CLAIM = "SELECT pg_try_advisory_lock($1)"
+_RELEASE = "SELECT pg_advisory_unlock($1)"
 _WRITE = f"""
 INSERT INTO {TABLE} (id, user_id, conversation, covered, fingerprint, sealed_text, written_by, request_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -77,7 +82,7 @@ class SummaryStore:
         self._late: set[asyncio.Task[list[Summary]]] = set()
 
     async def read(self, user_id: int, conversation: str) -> list[Summary]:
-        """Return the summaries of a member's conversation.
+        """Return the summaries of a member's conversation, newest first.
 
         Raises:
             SummaryStoreAway: They can't be read within a second.
@@ -98,16 +103,28 @@ class SummaryStore:
         Raises:
             SummaryStoreAway: Postgres doesn't say.
         """
-        try:
-            async with self._turn:
-                [cursor] = await self._connection.run([(_RECEIPT, [clean_text(request_id, 64), user_id])])
-                row = await cursor.fetchone()
-        except (psycopg.Error, *AWAY) as exc:
-            msg = f"a summary can't be read now: {type(exc).__name__}"
-            raise SummaryStoreAway(msg) from exc
+        [row] = await self._run((_RECEIPT, [clean_text(request_id, 64), user_id])) or [None]
         if row is None or (summary := _opened(*row[:5])) is None:
             return None
         return Receipt(summary=summary, written_by=row[5], made_at=row[6])
+
+    async def claim(self, conversation: str) -> bool:
+        """Take the right to write a conversation's next summary; False while another worker has it.
+
+        It ends with the connection, so no worker that dies keeps it.
+
+        Raises:
+            SummaryStoreAway: Postgres doesn't say.
+        """
+        return bool(await self._ask(_CLAIM, conversation))
+
+    async def release(self, conversation: str) -> None:
+        """Give the right back.
+
+        Raises:
+            SummaryStoreAway: It ends with the connection.
+        """
+        await self._ask(_RELEASE, conversation)
 
     async def write(self, user_id: int, conversation: str, summary: Summary, *, written_by: str) -> None:
         """Keep a summary, and of the conversation's older ones a few.
@@ -119,22 +136,29 @@ class SummaryStore:
         sealed = key_ring().seal(summary.text, summary_place(pk))
         row = [pk, user_id, conversation, summary.covered, summary.fingerprint, sealed]
         names = [clean_text(written_by, 256), clean_text(summary.request_id, 64)]
-        try:
-            async with self._turn:
-                await self._connection.run([(_WRITE, [*row, *names]), (_FORGET_OLDER, [conversation])])
-        except (psycopg.Error, *AWAY) as exc:
-            msg = f"a summary was not kept: {type(exc).__name__}"
-            raise SummaryStoreAway(msg) from exc
+        await self._run((_WRITE, [*row, *names]), (_FORGET_OLDER, [conversation]))
 
     async def close(self) -> None:
         await self._connection.close()
 
     async def _read(self, user_id: int, conversation: str) -> list[Summary]:
         places = [conversation, user_id]
-        async with self._turn:
-            _, cursor = await self._connection.run([(_TOUCH, places), (_READ, places)])
-            rows = await cursor.fetchall()
+        rows = await self._run((_TOUCH, places), (_READ, places))
         return [summary for row in rows if (summary := _opened(*row))]
+
+    async def _ask(self, statement: str, conversation: str) -> Any:
+        [(answer,)] = await self._run((statement, [int(conversation[:LOCK_DIGITS], 16)]))
+        return answer
+
+    async def _run(self, *group: Statement) -> list[Any]:
+        """Commit the statements together and return the rows of the last."""
+        try:
+            async with self._turn:
+                cursor = (await self._connection.run(group))[-1]
+                return await cursor.fetchall() if cursor.description else []
+        except (psycopg.Error, *AWAY) as exc:
+            msg = f"summaries can't be read or kept now: {type(exc).__name__}"
+            raise SummaryStoreAway(msg) from exc
 
     def _ended(self, reading: asyncio.Task[list[Summary]]) -> None:
         self._late.discard(reading)

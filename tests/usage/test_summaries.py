@@ -1,5 +1,6 @@
 """Summaries at rest: whose they are, how they lie there, when they go."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -108,6 +109,20 @@ async def test_a_week_after_its_last_use_a_summary_is_gone(
     assert row == {"covered": 20, "is_used": True}
 
 
+async def test_one_worker_at_a_time_has_the_right_to_write(store: SummaryStore, dsn: str) -> None:
+    other = SummaryStore(dsn)
+    assert [await store.claim(TALK), await other.claim(TALK), await other.claim("b" * 64)] == [True, False, True]
+
+    await store.release(TALK)
+    assert [await other.claim(TALK), await store.claim(TALK)] == [True, False]
+
+    await other.close()
+    until = asyncio.get_running_loop().time() + 5
+    while not await store.claim(TALK):
+        assert asyncio.get_running_loop().time() < until, "a worker that is gone keeps its claim"
+        await asyncio.sleep(0.02)
+
+
 async def test_retention_and_the_members_leaving_end_a_summary(
     store: SummaryStore, alice: User, charlie: User, query: Query
 ) -> None:
@@ -131,4 +146,6 @@ async def test_without_postgres_nothing_is_read_and_nothing_hangs(alice: User) -
         await write(store, alice, a_summary())
     with pytest.raises(SummaryStoreAway):
         await store.receipt(alice.pk, "req_10")
+    with pytest.raises(SummaryStoreAway):
+        await store.claim(TALK)
     await store.close()
