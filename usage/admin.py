@@ -22,6 +22,7 @@ from usage.models import Budget, Price, UsageRecord
 from usage.paging import CappedPaginator
 from usage.reports import today_summary
 from usage.states import State
+from usage.templatetags.figures import compact
 from usage.visibility import visible_to
 
 __all__ = ["BudgetAdmin", "PriceAdmin", "UsageRecordAdmin", "today_summary"]
@@ -135,7 +136,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
 @admin.register(Budget)
 class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
     form = BudgetForm
-    list_display = ("name", "used", "spent_of_limit", "whose", "period_shown", "reserved_shown", "enabled")
+    list_display = ("name", "used", "spent_of_limit", "whose", "begins_anew", "held", "enabled")
     list_filter = ("subject", "period", "enabled")
     search_fields = ("name",)
     search_help_text = "A budget's name"
@@ -179,11 +180,22 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
 
     @admin.display(description="spent")
     def spent_of_limit(self, budget: Budget) -> str:
-        return f"{_number(budget, _spent(budget))} of {_amount(budget, budget.limit)}"
+        return f"{_short(budget, _spent(budget))} of {_short(budget, budget.limit)} {budget.get_unit_display()}"
 
     @admin.display(description="spent")
     def spent_shown(self, budget: Budget) -> str:
         return _amount(budget, _spent(budget))
+
+    @admin.display(description="begins anew")
+    def begins_anew(self, budget: Budget) -> str:
+        end = period_end(budget.period, timezone.now())
+        if end is None:
+            return "never"
+        return f"each {budget.get_period_display()}, next {end:{'%Y-%m-%d' if end.hour == 0 else '%H:%M'}}"
+
+    @admin.display(description="held")
+    def held(self, budget: Budget) -> str:
+        return _short(budget, budget.reserved) if budget.reserved else "-"
 
     @admin.display(description="period")
     def period_shown(self, budget: Budget) -> str:
@@ -279,6 +291,10 @@ def _spent(budget: Budget) -> int:
 
 def _amount(budget: Budget, amount: int) -> str:
     return f"{_number(budget, amount)} {budget.get_unit_display()}"
+
+
+def _short(budget: Budget, amount: int) -> str:
+    return compact(amount) if budget.unit == Budget.Unit.TOKENS else _number(budget, amount)
 
 
 def _number(budget: Budget, amount: int) -> str:

@@ -1,5 +1,6 @@
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -8,10 +9,18 @@ from unfold.admin import ModelAdmin, StackedInline
 from keys.models import Route, RouteTarget
 
 
+class RouteTargetForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = RouteTarget
+        fields = ["upstream", "upstream_model", "position", "weight"]
+        help_texts = {"weight": "Its share of the requests among targets of equal position."}
+
+
 class RouteTargetInline(StackedInline):  # type: ignore[misc]
     """One under the other: a table's head is out of sight on a phone."""
 
     model = RouteTarget
+    form = RouteTargetForm
     verbose_name = "target"
     verbose_name_plural = "Leads to"
     extra = 0
