@@ -9,7 +9,7 @@ from enum import Enum
 from translator.core.emulation.arguments import written
 from translator.core.emulation.calls import Calls, State
 from translator.core.emulation.loose_lexer import Kind, LooseLexer, Token
-from translator.core.emulation.schema import properties_of, required_of
+from translator.core.emulation.schema import required_of
 from translator.core.emulation.source import Source
 
 __all__ = ["JsonCalls", "JsonInput"]
@@ -66,7 +66,7 @@ class JsonInput:
     def read(self) -> None:
         """Read on as far as the text goes."""
         source = self._source
-        while self.state is State.READING:
+        while True:
             token, source.at = self._lexer.read(source.text, source.at, is_last=source.is_last)
             if token is None:
                 break
@@ -268,7 +268,7 @@ class JsonCalls:
                 call.spilled.append(token)
                 if self._is_doubtful:
                     self._break()
-            case Role.IGNORED:
+            case _:
                 pass
 
     def _take_name(self, token: Token, *, is_end: bool) -> None:
@@ -325,11 +325,8 @@ class JsonCalls:
         self._calls.close()
 
     def _may_open(self, call: Call) -> bool:
-        """Tell whether a call that is read to its end is one; what is doubtful must have what the tool demands."""
+        """Tell whether a doubtful call, read to its end, is one: it must have what the tool demands."""
         tool = self._calls.tools.named(call.name or "")
         if tool is None:
             return False
-        schema = self._calls.tools.schemas[tool]
-        if call.spilled and not {text for kind, text in call.spilled if kind is Kind.KEY} & set(properties_of(schema)):
-            return False
-        return call.has_arguments or not self._is_doubtful or not required_of(schema)
+        return call.has_arguments or not required_of(self._calls.tools.schemas[tool])

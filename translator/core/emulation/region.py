@@ -151,7 +151,7 @@ class Region:
                 self._give_up()
             case State.BROKEN if self._calls.is_sent or self.is_example:
                 self.state = State.BROKEN
-            case State.BROKEN:
+            case _:
                 self._reader = None
                 self._is_lost = True
         return True

@@ -56,11 +56,6 @@ class Source:
         self.input = Tape()
 
     @property
-    def rest(self) -> str:
-        """What was not read yet."""
-        return self.text[self.at :]
-
-    @property
     def is_read(self) -> bool:
         """Whether nothing is left to read."""
         return self.at == len(self.text)

@@ -65,9 +65,9 @@ class TagCall:
             self._json.end()
             if self._json.state is State.DONE:
                 self._place = Place.BODY
-        if self._place is Place.BODY and self.state is State.READING:
+        if self._place is Place.BODY:
             self._end_call(is_closed=False)
-        elif self.state is State.READING:
+        else:
             self.state = State.BROKEN if self._calls.is_open else State.REJECTED
 
     def _step(self) -> bool:
