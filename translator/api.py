@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from hmac import compare_digest
+from math import ceil
 from time import monotonic
 from typing import Any
 
@@ -23,6 +24,7 @@ from translator.chat_call import ChatCall
 from translator.core.anthropic.errors import render_error
 from translator.core.anthropic.request import parse_request
 from translator.core.anthropic.schema import request_schema
+from translator.core.emulation.prompt import added_tokens
 from translator.core.errors import ClientError, TranslationError, to_client_error
 from translator.core.estimate import estimate_input_tokens
 from translator.core.openai_chat.errors import render_error as render_chat_error
@@ -154,7 +156,10 @@ async def count_tokens(request: ApiRequest) -> HttpResponse:
     size = len(request.body)
     parsed = await off_loop(size, parse_request, request.body, for_counting=True)
     factor = request.gateway.input_factor(parsed.model)
-    return answer_json({"input_tokens": await off_loop(size, estimate_input_tokens, parsed, factor)})
+    tokens = await off_loop(size, estimate_input_tokens, parsed, factor)
+    if request.gateway.emulates_tools(parsed.model):
+        tokens += ceil(added_tokens(parsed) * factor)
+    return answer_json({"input_tokens": tokens})
 
 
 @api.post("/v1/chat/completions", openapi_extra=body_of({"type": "object"}))

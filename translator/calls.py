@@ -15,7 +15,7 @@ from zlib import crc32
 import orjson
 
 from keys.entries import CredentialEntry, ModelEntry, UpstreamEntry
-from keys.models import PLAIN
+from keys.models import PLAIN, Dialect
 from translator.core.errors import ClientError
 from translator.core.exchange import Exchange
 from translator.core.facts import ModelFacts
@@ -64,6 +64,11 @@ class Goal:
     def facts(self) -> ModelFacts:
         """What is known of the model, in the core's words."""
         return facts_of(self.model_name, self.model)
+
+    @property
+    def emulates_tools(self) -> bool:
+        """Whether tools are described to the model in words."""
+        return emulates_tools(self.upstream, self.model)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -144,6 +149,11 @@ def facts_of(name: str, known: ModelEntry | None) -> ModelFacts:
         reasoning=known.reasoning,
         tools="emulated" if known.tools == "emulated" else "native",
     )
+
+
+def emulates_tools(upstream: UpstreamEntry, model: ModelEntry | None) -> bool:
+    """Tell whether tools are described to a model in words; what passes untouched is not."""
+    return model is not None and model.tools == "emulated" and upstream.dialect != Dialect.ANTHROPIC
 
 
 def profile_of(upstream: UpstreamEntry) -> Profile:

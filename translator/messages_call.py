@@ -15,6 +15,7 @@ from translator.core.anthropic.message import render_message
 from translator.core.anthropic.passthrough import MessageReader
 from translator.core.anthropic.request import MessagesRequest
 from translator.core.compaction.plan import Compacted
+from translator.core.emulation.prompt import added_tokens
 from translator.core.errors import InvalidRequest
 from translator.core.events import Event, MessageDelta, StopReason, Usage, UsageSource
 from translator.core.exchange import EventDecoder, Passed, Translated
@@ -73,10 +74,13 @@ class MessagesCall:
             # Claude Code compacts its history on these words, and on no others.
             raise InvalidRequest(path="", reason=f"prompt is too long: {whole} tokens > {window} maximum")
         prepared = DIALECTS[goal.upstream.dialect](sent, goal, lessons)
+        if goal.emulates_tools:
+            prepared = replace(prepared, estimate=sent.estimate + added_tokens(sent.request))
         if sent is self:
             return prepared
         told, notes = (headers_of(compacted), notes_of(compacted)) if compacted else ({}, ())
-        return replace(prepared, told=told, estimate=sent.estimate, notes=(*notes, *prepared.notes))
+        estimate = prepared.estimate or sent.estimate
+        return replace(prepared, told=told, estimate=estimate, notes=(*notes, *prepared.notes))
 
     def _sent_as(self, compacted: Compacted | None) -> "MessagesCall":
         """Return the call with the messages that one attempt sends."""
@@ -89,7 +93,8 @@ class MessagesCall:
 
     def estimate_for(self, goal: Goal) -> int:
         """Return the input tokens as this model will count them."""
-        return ceil(self.estimate * goal.input_factor)
+        added = added_tokens(self.request) if goal.emulates_tools else 0
+        return ceil((self.estimate + added) * goal.input_factor)
 
     def for_chat(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
         """Translate to chat/completions."""

@@ -20,7 +20,7 @@ from keys.secrets import parse_key_ring
 from keys.waiting import WaitingRoom
 from translator import refusals
 from translator.bookkeeping import Caller
-from translator.calls import Call
+from translator.calls import Call, emulates_tools
 from translator.catalogue import Catalogue
 from translator.compaction import Compactor
 from translator.core.calibration import Calibration
@@ -194,6 +194,11 @@ class Gateway:
         if route is None:
             return 1.0
         return self.calibration.factor((route.targets[0].upstream.id, route.targets[0].model_name))
+
+    def emulates_tools(self, alias: str) -> bool:
+        """Tell whether the upstream model that `alias` leads to first is told of tools in words."""
+        route = self.directory.resolve(alias)
+        return route is not None and emulates_tools(route.targets[0].upstream, route.targets[0].model)
 
     async def listed_models(self) -> tuple[str, ...]:
         """Return the models of the upstreams behind a route that takes every name through."""

@@ -14,12 +14,13 @@ from typing import Any
 import orjson
 
 from translator.core.anthropic.request import MessagesRequest
+from translator.core.estimate import TOKENS_PER_TOOL
 from translator.core.openai_chat.blocks import text_part
 from translator.core.openai_chat.schemas import clean_schema
 from translator.core.openai_chat.tools import OfferedTools, is_choice_meant, offered_tools, tool_description
 from translator.core.switches import Profile
 
-__all__ = ["EMULATED", "describe_tools", "remind", "written_call"]
+__all__ = ["EMULATED", "added_tokens", "describe_tools", "remind", "written_call"]
 
 #: The note that tells of the emulation.
 EMULATED = "tool_emulation"
@@ -48,6 +49,10 @@ IN_ANY = "Answer by calling one of the tools: write {example} and nothing after 
 IN_TOOL = "Answer by calling the tool {name}: write {example} and nothing after it."
 IN_NONE = "Answer in words. No tool can be called now."
 ONE_ONLY = " Make one call only."
+
+#: The words above in tokens, without what is counted for tools anyhow; and the tags of a call or a result.
+TOKENS_FOR_WORDS = 200
+TOKENS_PER_BLOCK = 13
 
 
 def written_call(name: str, arguments: Mapping[str, Any]) -> str:
@@ -81,6 +86,15 @@ def describe_tools(request: MessagesRequest, profile: Profile) -> OfferedTools:
         must_call=choice["type"] in ("any", "tool"),
         notes=(*notes, EMULATED),
     )
+
+
+def added_tokens(request: MessagesRequest) -> int:
+    """Return about how many tokens more than by `estimate_input_tokens` a request is; fewer with very many tools."""
+    contents = [message.get("content") for message in request.messages]
+    kinds = [block["type"] for content in contents if isinstance(content, list) for block in content]
+    blocks = kinds.count("tool_use") + kinds.count("tool_result")
+    words = TOKENS_FOR_WORDS - TOKENS_PER_TOOL * len(request.tools) if request.tools else 0
+    return words + TOKENS_PER_BLOCK * blocks
 
 
 def remind(messages: list[dict[str, Any]], reminder: str) -> bool:

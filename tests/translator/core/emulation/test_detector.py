@@ -1,5 +1,7 @@
 """Calls in the text of models: each form, each repair, and what is none."""
 
+# ruff: noqa: RUF001  # the bars in DeepSeek's tokens are of full width
+
 import pytest
 
 from tests.translator.core.emulation.texts import read, read_all_ways

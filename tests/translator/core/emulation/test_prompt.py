@@ -4,8 +4,9 @@ import orjson
 import pytest
 
 from tests.translator.core.asking import PNG, PNG_PART, READ, asked, assistant, call, rendered, result, sent, user
-from translator.core.emulation.prompt import EMULATED
+from translator.core.emulation.prompt import EMULATED, added_tokens
 from translator.core.errors import InvalidRequest
+from translator.core.estimate import estimate_chat_tokens, estimate_input_tokens
 from translator.core.facts import ModelFacts
 from translator.core.openai_responses.request import render_request
 from translator.core.profiles import profile_named
@@ -205,3 +206,27 @@ def test_a_responses_upstream_gets_the_same():
 def test_the_emulation_is_noted_and_of_native_models_it_is_not():
     assert EMULATED in rendered(tools=TOOLS, facts=EMULATION).notes
     assert EMULATED not in rendered(tools=TOOLS).notes
+
+
+SHELF = [READ, BASH] + [{"name": f"tool_{n}", "description": "Does " + "much " * n, "input_schema": READ["input_schema"]} for n in range(20)]  # fmt: skip
+
+
+@pytest.mark.parametrize("turns", [0, 1, 20])
+def test_what_is_added_is_counted(turns):
+    history = [
+        message
+        for n in range(turns)
+        for message in (
+            assistant(call(f"t{n}", "Read", {"path": f"src/{n}.py"})),
+            user(result(f"t{n}", "def f():\n    return 1\n" * 5)),
+        )
+    ]
+    request = asked(user("Go"), *history, tools=SHELF)
+    body = rendered(user("Go"), *history, tools=SHELF, facts=EMULATION).body
+
+    counted = estimate_input_tokens(request) + added_tokens(request)
+    assert counted == pytest.approx(estimate_chat_tokens(body), rel=0.05)
+
+
+def test_nothing_is_added_to_plain_words():
+    assert added_tokens(asked(user("Go"))) == 0
