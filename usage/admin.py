@@ -15,6 +15,7 @@ from unfold.decorators import display
 
 from keys.models import ClientToken, Upstream
 from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
+from keys.searching import SearchInTime
 from usage.budgets import period_end
 from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter
 from usage.forms import KINDS, MICRO, NANO, BudgetForm, PriceForm
@@ -28,7 +29,7 @@ from usage.visibility import visible_to
 __all__ = ["BudgetAdmin", "PriceAdmin", "UsageRecordAdmin", "today_summary"]
 
 
-class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
+class ReadOnlyAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is untyped
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
@@ -134,7 +135,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Budget)
-class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
+class BudgetAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is untyped
     form = BudgetForm
     list_display = ("name", "used", "spent_of_limit", "whose", "begins_anew", "held", "enabled")
     list_filter = ("subject", "period", "enabled")

@@ -10,6 +10,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from keys.admin.pages import object_page
+from keys.searching import SearchInTime
 from keys.setup_file import BadSetup
 from keys.transfer import export_setup, import_setup
 
@@ -28,7 +29,7 @@ class ImportForm(forms.Form):
     )
 
 
-class CarryingAdmin(ModelAdmin):  # type: ignore[misc]
+class CarryingAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
     """Export and import of upstreams, models, credentials and routes."""
 
     actions_list = ["export", "import_"]

@@ -24,6 +24,7 @@ from keys.models import Credential
 from keys.outside import outside
 from keys.ring import key_ring
 from keys.rows import credential_of, upstream_of
+from keys.searching import SearchInTime
 from keys.standing import Standing, Use, standing, uses
 
 #: A member of staff may test so often in a minute, in one process.
@@ -78,7 +79,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(Credential)
-class CredentialAdmin(ModelAdmin):  # type: ignore[misc]
+class CredentialAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
     form = CredentialForm
     list_display = [
         "label",

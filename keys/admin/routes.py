@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin, StackedInline
 
 from keys.models import Route, RouteTarget
+from keys.searching import SearchInTime
 
 
 class RouteTargetForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -29,7 +30,7 @@ class RouteTargetInline(StackedInline):  # type: ignore[misc]
 
 
 @admin.register(Route)
-class RouteAdmin(ModelAdmin):  # type: ignore[misc]
+class RouteAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
     list_display = ["alias", "leads_to", "enabled"]
     list_filter = ["enabled", ("targets__upstream", admin.RelatedOnlyFieldListFilter)]
     search_fields = ["alias", "targets__upstream_model"]

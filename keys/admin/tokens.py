@@ -13,6 +13,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 
 from keys.models import ClientToken
 from keys.roles import visible_tokens
+from keys.searching import SearchInTime
 from keys.tokens import LIFE_DEFAULT, issue_token, revoke_token
 
 DAYS_MAX = 365
@@ -73,7 +74,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(ClientToken)
-class ClientTokenAdmin(ModelAdmin):  # type: ignore[misc]
+class ClientTokenAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
     form = ClientTokenForm
     list_display = ["shown", "user", "name", "state", "expires_at", "last_used_at"]
     list_filter = [StateFilter, ("user", admin.RelatedOnlyFieldListFilter)]

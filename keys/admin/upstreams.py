@@ -20,6 +20,7 @@ from keys.egress import check_base_url
 from keys.model_sync import Synced, sync_models
 from keys.models import PLAIN, State, Upstream, UpstreamModel
 from keys.outside import Unanswered
+from keys.searching import SearchInTime
 from keys.standing import state_now
 from translator.core.profiles import PROFILES
 
@@ -202,7 +203,7 @@ def _summed(synced: Synced) -> str:
 
 
 @admin.register(UpstreamModel)
-class UpstreamModelAdmin(ModelAdmin):  # type: ignore[misc]
+class UpstreamModelAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
     list_display = ["name", "upstream", "context_window", "max_output_tokens", "tools", "vision", "pdf", "reasoning"]
     list_filter = [("upstream", admin.RelatedOnlyFieldListFilter), "tools", "vision", "pdf", "reasoning", "compaction"]
     list_select_related = ["upstream"]

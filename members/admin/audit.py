@@ -5,17 +5,20 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
+from keys.searching import SearchInTime
 from members.models import AuditEntry
+from usage.paging import CappedPaginator
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(ModelAdmin):  # type: ignore[misc]  # unfold is untyped
+class AuditEntryAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is untyped
     list_display = ["time", "who", "address", "action", "kind", "name", "changed"]
     list_display_links = ["time"]
     list_filter = [("at", RangeDateTimeFilter), "kind", "action"]
     list_filter_submit = True
     list_per_page = 50
     list_max_show_all = 50
+    paginator = CappedPaginator
     show_full_result_count = False
     search_fields = ["actor", "before", "after", "address"]
     search_help_text = "Who, from where, or the name of what was changed"

@@ -18,6 +18,7 @@ from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from keys.roles import ROLE_PREFIX, Role, forget_roles, roles_of
+from keys.searching import SearchInTime
 from members.second_factor import remove_second_factor
 
 STATE = '<p>{} <a class="text-primary-700 dark:text-primary-400 underline" href="{}">Set another</a></p>'
@@ -47,7 +48,7 @@ class UserForm(UserChangeForm):  # type: ignore[misc]
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
+class UserAdmin(SearchInTime, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
     form = UserForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -111,7 +112,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
+class GroupAdmin(SearchInTime, DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
     list_display = ["name", "kind", "people"]
     filter_horizontal = []
 
