@@ -7,11 +7,11 @@ settles once: the usage record gets its terminal state, the credential its outco
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from keys.dispatch import Attempt, Claim, Dispatcher
-from keys.entries import UpstreamEntry
 from keys.pool.facts import Kind, Outcome
 from translator import refusals
 from translator.bookkeeping import Caller, open_record, settlement_of
@@ -27,11 +27,11 @@ from translator.upstream import (
     MAX_ERROR_BYTES,
     MAX_WHOLE_BYTES,
     Answer,
-    Clocks,
     UpstreamBroke,
     UpstreamClient,
     UpstreamFault,
     UpstreamTimedOut,
+    clocks_of,
 )
 from usage.ledger import Ledger
 from usage.records import new_record_id
@@ -46,6 +46,8 @@ EARLY_HEADERS_S = 15.0
 ENDING_S = 3.0
 #: How long to look for the end of the body after the answer's end, so that the connection can serve again.
 LINGER_S = 0.05
+#: How long to read on when the client is gone.
+HEAR_OUT_S = 0.02
 #: Content types of an answer that isn't the stream that was asked for.
 NOT_A_STREAM = ("json", "html")
 
@@ -309,8 +311,20 @@ class Run:
 
     async def leave(self) -> None:
         """Settle an attempt whose client is gone; nothing happens when it has settled."""
-        self._settle(State.CLIENT_GONE, Outcome(kind=Kind.CLIENT_GONE, tokens=self.tokens_used))
-        await self._close()
+        try:
+            await self._hear_out()
+        finally:
+            self._settle(State.CLIENT_GONE, Outcome(kind=Kind.CLIENT_GONE, tokens=self.tokens_used))
+            await self._close()
+
+    async def _hear_out(self) -> None:
+        """Take what the upstream has said already and nobody has read: it was made, so it counts."""
+        until = self._loop.time() + HEAR_OUT_S
+        with suppress(UpstreamFault):
+            while self._answer and self._call.stream and not self._is_settled and self._loop.time() < until:
+                if self.prepared.exchange.is_complete:
+                    return
+                await self.read(until=until)
 
     def _settle(
         self, state: State, outcome: Outcome, *, error: ClientError | None = None, status: int | None = None
@@ -381,13 +395,4 @@ def goal_of(attempt: Attempt, *, input_factor: float) -> Goal:
         model=attempt.model,
         credential=attempt.credential,
         input_factor=input_factor,
-    )
-
-
-def clocks_of(upstream: UpstreamEntry) -> Clocks:
-    return Clocks(
-        connect_s=upstream.connect_timeout_s,
-        first_byte_s=upstream.first_byte_timeout_s,
-        gap_s=upstream.idle_timeout_s,
-        total_s=upstream.total_timeout_s,
     )

@@ -24,8 +24,10 @@ import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 from httpx_aiohttp import AiohttpTransport
+from httpx_aiohttp.transport import AiohttpResponseStream
 
 from keys.egress import check_base_url, is_allowed_address, is_allowed_host
+from keys.entries import UpstreamEntry
 
 #: An error body is read this far; what follows is of no use to anybody.
 MAX_ERROR_BYTES = 64 * 1024
@@ -75,6 +77,16 @@ class Clocks:
     total_s: float = 3600.0
 
 
+def clocks_of(upstream: UpstreamEntry) -> Clocks:
+    """Return the clocks that an administrator set for an upstream."""
+    return Clocks(
+        connect_s=upstream.connect_timeout_s,
+        first_byte_s=upstream.first_byte_timeout_s,
+        gap_s=upstream.idle_timeout_s,
+        total_s=upstream.total_timeout_s,
+    )
+
+
 class Answer:
     """An upstream's answer: status and headers are here, the body is still coming."""
 
@@ -82,8 +94,9 @@ class Answer:
         self.status = response.status_code
         self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers.raw}
         self._response = response
-        assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  (what the transport gives)
-        self._chunks = aiter(response.stream)
+        assert isinstance(response.stream, AiohttpResponseStream)  # noqa: S101  (what the transport gives)
+        # The stream's own iterator is at its end for good once a read was cut off; the reader below it goes on.
+        self._body = response.stream._aiohttp_response.content
         self._inflate = _inflater(self.headers.get("content-encoding", ""))
 
     async def read(self, *, until: float) -> bytes:
@@ -102,8 +115,8 @@ class Answer:
         while True:
             try:
                 async with asyncio.timeout_at(until):
-                    chunk = await anext(self._chunks, b"")
-            except (httpx.HTTPError, aiohttp.ClientError, OSError) as exc:
+                    chunk = await self._body.readany()
+            except (aiohttp.ClientError, OSError) as exc:
                 if isinstance(exc, TimeoutError):
                     raise
                 raise UpstreamBroke(type(exc).__name__) from exc

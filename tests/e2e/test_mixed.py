@@ -1,5 +1,7 @@
 """Many calls at once, good and bad, some of whose clients hang up: the sum must be exact."""
 
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -141,3 +143,26 @@ def test_a_credential_that_rests_for_one_worker_rests_for_the_other(
     assert all(seen.ended_well for seen in answers)
     assert resting not in {attempt["key_sha256"] for attempt in upstream.attempts()}
     assert len({record["worker"] for record in assert_ledger_adds_up(shared, upstream)}) == 2
+
+
+def test_what_was_said_before_the_client_left_counts_though_nobody_read_it(
+    shared: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    pids = shared.worker_pids()
+    body = question("script/ok,frames=60,gap=10ms", stream=True)
+    try:
+        with opened(shared, body) as answer:
+            parts = answer.iter_raw()
+            next(parts)
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            upstream.wait_for(lambda truth: truth["totals"]["open"] == 0, within_s=10)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+    (record,) = assert_ledger_adds_up(shared, upstream)
+
+    # Whether the end or the closed connection is noticed first is the loop's affair.
+    assert record["state"] in ("client_gone", "ok")
+    assert record["source"] == "upstream"

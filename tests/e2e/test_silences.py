@@ -1,0 +1,41 @@
+"""An upstream that thinks for a while is no upstream that has ended, and its client must not lose patience."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.e2e.client import Seen, ask
+from tests.e2e.ledger import assert_ledger_adds_up
+from tests.gateway import MakeGateway
+from tests.upstream import ScriptedUpstream
+
+#: A script, how many words it says, and how many pings its silences are worth.
+PAUSES = [
+    ("script/ok,frames=3,gap=2500ms", 3, 0),
+    ("script/ok,frames=2,gap=11s", 2, 1),
+    ("script/wait=17s,frames=2", 2, 0),
+    ("script/think,wait=4s,gap=300ms", 1, 0),
+]
+
+
+def count_of(seen: Seen, kind: str) -> int:
+    return sum(event["type"] == kind for event in seen.events)
+
+
+@pytest.mark.timeout(120)
+def test_a_pause_is_no_end(gateway: MakeGateway, upstream: ScriptedUpstream) -> None:
+    patient = gateway(upstream=upstream)
+    patient.hurry(first_byte_timeout_s=60, idle_timeout_s=60, total_timeout_s=60)
+    time.sleep(3)  # so long until every worker knows
+
+    with ThreadPoolExecutor(len(PAUSES)) as pool:
+        answers = list(pool.map(lambda pause: ask(patient, pause[0]), PAUSES))
+
+    for (script, words, pings), seen in zip(PAUSES, answers, strict=True):
+        assert seen.ended_well, (script, seen.events)
+        assert len(seen.text.split()) >= words, script
+        # Every stream begins with one of its own.
+        assert count_of(seen, "ping") > pings, script
+    records = assert_ledger_adds_up(patient, upstream)
+    assert {(record["state"], record["source"]) for record in records} == {("ok", "upstream")}
