@@ -20,6 +20,7 @@ import orjson
 from demo.ask import Ask, Tool
 from demo.sample import WORDS, count_tokens, example, split_words, with_tokens
 from demo.script import Script
+from demo.told import FORMS
 
 TOOL_MARKER = re.compile(r"<<TOOL (\{.*?\})>>", re.DOTALL)
 FINAL_MARKER = re.compile(r"<<FINAL (.*?)>>", re.DOTALL)
@@ -82,6 +83,21 @@ class Answer:
 
 def decide(ask: Ask, script: Script | None) -> Answer:
     """Choose the answer; input and cached tokens are the caller's to fill."""
+    answer = _decide(ask, script)
+    return _in_text(answer, script.form if script else "hermes") if ask.calls_in_text else answer
+
+
+def _in_text(answer: Answer, form: str) -> Answer:
+    """Write the calls into the text, as a model does that has none of its own."""
+    spoken = [piece for piece in answer.pieces if piece.kind != "call"]
+    text = "".join(FORMS[form](call.name, call.arguments) for call in answer.calls)
+    cut = (text[at : at + ARGUMENT_PIECE] for at in range(0, len(text), ARGUMENT_PIECE))
+    told = [Piece(kind="text", text=part, tokens=tokens) for part, tokens in with_tokens(cut)]
+    finish = "stop" if answer.finish == "tool_calls" else answer.finish
+    return replace(answer, pieces=[*spoken, *told], calls=(), finish=finish)
+
+
+def _decide(ask: Ask, script: Script | None) -> Answer:
     if match := MOCK_MODEL.search(ask.model):
         frames, gap_ms = map(int, match.groups())
         return Answer(pieces=[Piece(kind="text", text="word ", tokens=1)] * frames, gap_s=gap_ms / 1000)

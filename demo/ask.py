@@ -41,6 +41,8 @@ class Ask:
     schema: dict[str, Any] | None = None
     #: What the provider reads, in order: its length gives the input tokens, its beginning the cached ones.
     parts: list[Any] = field(default_factory=list)
+    #: The tools stand in the system message, and calls go into the text.
+    calls_in_text: bool = False
 
     def last_user_turn(self) -> int:
         """Give the place of the last message of the user; -1 when there is none."""

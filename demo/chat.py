@@ -11,6 +11,12 @@ from demo.answer import Answer, Piece
 from demo.ask import Ask, read_chat
 from demo.frames import JSON, Dialect, Failure, Frame, data_frame
 from demo.script import Script
+from demo.told import as_told
+
+
+def read(body: JSON) -> Ask:
+    """Read a body, with tools in its keys or told in words."""
+    return as_told(read_chat(body))
 
 
 def frames(answer: Answer, ask: Ask, script: Script) -> Iterator[Frame]:
@@ -96,4 +102,4 @@ def _call_delta(answer: Answer, piece: Piece) -> JSON:
     return {"index": piece.call, "id": call.id, "type": "function", "function": opening}
 
 
-DIALECT = Dialect(name="openai_chat", read=read_chat, frames=frames, whole=whole, error=error, error_frame=error_frame)
+DIALECT = Dialect(name="openai_chat", read=read, frames=frames, whole=whole, error=error, error_frame=error_frame)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import unquote_plus
 
+from demo.told import FORMS
+
 PREFIX = "script/"
 
 
@@ -77,6 +79,8 @@ class Script:
     tools: int = 0
     #: The arguments of parallel calls come in turns.
     interleaved: bool = False
+    #: How calls are written where the tools are told in words.
+    form: str = "hermes"
     finish: str | None = None
 
     #: Seconds before the first byte, between frames, between single bytes.
@@ -167,6 +171,13 @@ def _share(text: str) -> tuple[int, int]:
     return int(failing), int(of)
 
 
+def _form(text: str) -> str:
+    if text not in FORMS:
+        msg = f"no form of {', '.join(FORMS)}"
+        raise ValueError(msg)
+    return text
+
+
 def _number_or_text(text: str) -> int | str:
     try:
         return int(text)
@@ -182,7 +193,7 @@ VALUES: dict[str, Callable[[str], object]] = {
     "frame": int, "byte": int, "frames": int, "size": int, "text": str, "think": str, "tools": int, "finish": str,
     "wait": seconds, "gap": seconds, "drip": seconds, "status": int, "message": str, "error_type": str, "code": str,
     "retry_after": str, "redirect": str, "bigframe": int, "pings": int, "gzipbomb": int, "usage": _number_or_text,
-    "cached": int, "flap": _share,
+    "cached": int, "flap": _share, "form": _form,
 }  # fmt: skip
 #: What a word that may stand alone means then.
 BARE = {"think": "reasoning_content", "tools": "1", "drip": "500ms", "flap": "3/10"}

@@ -431,3 +431,23 @@ def test_a_chunked_request_body_is_read(upstream: ScriptedUpstream) -> None:
     response = upstream.client.post("chat/completions", content=iter([data[:10], data[10:]]))
 
     assert response.status_code == 200
+
+
+def test_tools_told_in_words_are_called_in_words(upstream: ScriptedUpstream) -> None:
+    described = json.dumps(
+        {"name": "get_weather", "parameters": WEATHER["function"]["parameters"]}  # type: ignore[index]
+    )
+    messages = [
+        {"role": "system", "content": f"# Tools\n\n<tools>\n{described}\n</tools>"},
+        {"role": "user", "content": "Use get_weather for Paris"},
+    ]
+    message = post(upstream, {"model": "demo", "messages": messages}).json()["choices"][0]
+
+    called = '<tool_call>\n{"name": "get_weather", "arguments": {"city":"Paris"}}\n</tool_call>\n'
+    assert (message["message"]["content"], message["finish_reason"]) == (called, "stop")
+    answered = (
+        '<tool_response name="get_weather">\n18 degrees\n</tool_response>\n\n<system-reminder>\nx\n</system-reminder>'
+    )
+    messages += [{"role": "assistant", "content": called}, {"role": "user", "content": answered}]
+    message = post(upstream, {"model": "demo", "messages": messages}).json()["choices"][0]
+    assert message["message"]["content"] == "The tool answered: 18 degrees"

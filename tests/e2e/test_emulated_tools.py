@@ -1,0 +1,120 @@
+"""Tools for a model that has none, through a running gateway and the official SDK."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anthropic
+import pytest
+
+from demo.told import FORMS
+from tests.e2e.ledger import assert_ledger_adds_up
+from tests.gateway import RunningGateway
+from tests.upstream import ScriptedUpstream
+
+WEATHER: Any = {
+    "name": "get_weather",
+    "description": "Tell the weather of a city.",
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+MODELS = ["demo", *(f"script/tools=2,form={form}" for form in FORMS)]
+
+
+@pytest.fixture(scope="module")
+def emulating(
+    make_gateway: Callable[..., RunningGateway],
+    upstream_process: ScriptedUpstream,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunningGateway:
+    """A gateway whose models call no tools themselves."""
+    upstream = {"name": "scripted", "base_url": upstream_process.base_url}
+    models = [{"name": name, "tools": "emulated"} for name in MODELS]
+    setup = tmp_path_factory.mktemp("setup") / "setup.yaml"
+    setup.write_text(json.dumps({"upstreams": [{**upstream, "models": models}]}), encoding="utf-8")
+    return make_gateway(upstream=upstream_process, keys=["sk-1", "sk-2"], commands=[["import_setup", str(setup)]])
+
+
+@pytest.fixture
+def client(emulating: RunningGateway) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=emulating.base_url, api_key=emulating.token, max_retries=0) as client:
+        yield client
+
+
+def user(content: Any) -> Any:
+    return {"role": "user", "content": content}
+
+
+def converse(
+    client: anthropic.Anthropic, history: list[Any], is_streamed: bool, model: str = "demo", **fields: Any
+) -> anthropic.types.Message:
+    if not is_streamed:
+        return client.messages.create(model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields)
+    with client.messages.stream(model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields) as stream:
+        return stream.get_final_message()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "stream"])
+def test_a_conversation_with_a_tool(
+    client: anthropic.Anthropic, emulating: RunningGateway, upstream: ScriptedUpstream, is_streamed: bool
+) -> None:
+    history = [user("Use get_weather for Paris")]
+
+    first = converse(client, history, is_streamed)
+    call = next(block for block in first.content if block.type == "tool_use")
+    assert (first.stop_reason, call.name, call.input) == ("tool_use", "get_weather", {"city": "Paris"})
+    history.append({"role": "assistant", "content": first.content})
+    history.append(user([{"type": "tool_result", "tool_use_id": call.id, "content": "18 degrees"}]))
+    second = converse(client, history, is_streamed)
+
+    assert second.content[0].type == "text"
+    assert (second.content[0].text, second.stop_reason) == ("The tool answered: 18 degrees", "end_turn")
+    records = assert_ledger_adds_up(emulating, upstream)
+    assert all("tool_emulation" in record["notes"] for record in records[-2:])
+    body = upstream.requests()[-1]["body"]
+    assert "tools" not in body
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "user"]
+    assert body["messages"][2]["content"].startswith("<tool_call>")
+    assert '<tool_response name="get_weather">\n18 degrees\n</tool_response>' in body["messages"][3]["content"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "stream"])
+def test_calls_in_any_form(
+    client: anthropic.Anthropic, emulating: RunningGateway, upstream: ScriptedUpstream, form: str, is_streamed: bool
+) -> None:
+    message = converse(client, [user("Hello")], is_streamed, model=f"script/tools=2,form={form}")
+
+    calls = [block for block in message.content if block.type == "tool_use"]
+    assert [call.input for call in calls] == [{"city": "item 0"}, {"city": "item 1"}]
+    assert message.stop_reason == "tool_use"
+    notes = assert_ledger_adds_up(emulating, upstream)[-1]["notes"]
+    assert ("tool_json_loose" in notes) == (form == "broken")
+
+
+def test_a_forced_tool_is_called_and_only_one(client: anthropic.Anthropic, upstream: ScriptedUpstream) -> None:
+    choice = {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True}
+    message = converse(client, [user("Hello")], True, tool_choice=choice)
+
+    assert [block.type for block in message.content] == ["tool_use"]
+
+
+def test_arguments_come_while_the_model_writes_them(client: anthropic.Anthropic, upstream: ScriptedUpstream) -> None:
+    with client.messages.stream(
+        model="demo",
+        max_tokens=500,
+        messages=[user('Use get_weather for "a city of a rather long name"')],
+        tools=[WEATHER],
+    ) as stream:
+        pieces = [event.partial_json for event in stream if event.type == "input_json"]
+
+    assert len(pieces) > 2
+    assert json.loads("".join(pieces)) == {"city": "a city of a rather long name"}
+
+
+def test_tokens_are_counted_as_they_are_sent(
+    client: anthropic.Anthropic, emulating: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    counted = client.messages.count_tokens(model="demo", messages=[user("Hello")], tools=[WEATHER])
+    message = converse(client, [user("Hello")], False)
+
+    assert counted.input_tokens == pytest.approx(message.usage.input_tokens, rel=0.25)
