@@ -50,7 +50,8 @@ def converse(
     if not is_streamed:
         return client.messages.create(model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields)
     with client.messages.stream(model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields) as stream:
-        return stream.get_final_message()
+        message: anthropic.types.Message = stream.get_final_message()
+        return message
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "stream"])
