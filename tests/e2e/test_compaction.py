@@ -47,9 +47,16 @@ def history(turns: int, *, words: str = "line of a log, ") -> list[dict[str, Any
 
 
 def ask(
-    gateway: RunningGateway, messages: list[dict[str, Any]], *, token: str = "", session: str = "s1", **headers: str
+    gateway: RunningGateway,
+    messages: list[dict[str, Any]],
+    *,
+    token: str = "",
+    session: str = "s1",
+    stream: bool = False,
+    **headers: str,
 ) -> httpx.Response:
-    body = {"model": SAYS, "max_tokens": 50, "messages": messages, "metadata": {"user_id": f"u_session_{session}"}}
+    body = {"model": SAYS, "max_tokens": 50, "messages": messages, "stream": stream}
+    body["metadata"] = {"user_id": f"u_session_{session}"}
     headers = {"x-api-key": token or gateway.token, **headers}
     return httpx.post(f"{gateway.base_url}/v1/messages", json=body, headers=headers, trust_env=False, timeout=30)
 
@@ -67,8 +74,11 @@ def trimming(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> R
     return running
 
 
-def test_old_messages_are_left_out_and_the_client_is_told(trimming: RunningGateway, upstream: ScriptedUpstream) -> None:
-    answer = ask(trimming, history(40))
+@pytest.mark.parametrize("stream", [False, True])
+def test_old_messages_are_left_out_and_the_client_is_told(
+    trimming: RunningGateway, upstream: ScriptedUpstream, stream: bool
+) -> None:
+    answer = ask(trimming, history(40), stream=stream)
 
     assert answer.status_code == 200, answer.text
     assert answer.headers["bridge-compaction"].startswith("trim; covered=")

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -29,11 +30,15 @@ def running(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Ru
 
 
 @pytest.fixture
-def summing(running: RunningGateway, upstream: ScriptedUpstream) -> RunningGateway:
+def summing(running: RunningGateway, upstream: ScriptedUpstream) -> Iterator[RunningGateway]:
     """A gateway whose members have no summaries yet: each test has a session of its own."""
     upstream.script("text=It+was+the+disk.", model=WRITER)
     running.execute("DELETE FROM usage_conversationsummary")
-    return running
+    yield running
+    # A summary that nobody waits for must not reach into the next test.
+    time.sleep(0.2)
+    upstream.wait_for(lambda truth: truth["totals"]["open"] == 0)
+    running.settled()
 
 
 class Talk(Protocol):
@@ -75,7 +80,7 @@ def test_a_summary_stands_for_old_messages_and_the_next_turns_begin_alike(
     assert "<summary>\nIt was the disk.\n</summary>" in seen[0][0]["content"]
     assert all(after[: len(before)] == before for before, after in itertools.pairwise(seen))
     [asked] = sent(upstream, WRITER)
-    assert "Find the fault." in asked[1]["content"]
+    assert "assistant: [calls Read" in asked[1]["content"]
     records = assert_ledger_adds_up(summing, upstream)
     [paid] = [record for record in records if "compaction" in record["notes"]]
     assert (paid["user_name"], paid["session_id"], paid["client_name"]) == ("alice", records[0]["session_id"], "Bridge")
@@ -137,13 +142,15 @@ def test_workers_and_a_restart_share_what_was_written(gateway: MakeGateway, upst
     running = gateway(upstream=upstream, workers=2)
     set_compaction(running, "summary", summaries_by=WRITER)
 
-    assert [told(ask(running, history(TOO_LONG))) for _ in range(8)] == ["summary"] * 8
+    with ThreadPoolExecutor() as threads:
+        while len({record["worker"] for record in running.settled()}) < 2:
+            answers = threads.map(lambda _: told(ask(running, history(TOO_LONG))), range(8))
+            assert list(answers) == ["summary"] * 8
     running.stop()
     running.start()
 
     assert told(ask(running, history(TOO_LONG))) == "summary"
     assert len(sent(upstream, WRITER)) == 1
-    assert len({str(record["worker"]) for record in running.settled(10)}) >= 3
 
 
 def test_charlie_gets_nothing_of_alices_summary_in_a_session_of_the_same_name(
