@@ -9,6 +9,7 @@ import os
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from translator.core.emulation.kinds import EMULATION, REPAIRS
 from usage.records import Settlement
 
 ATTEMPTS = Counter("bridge_attempts", "Settled attempts", ["upstream", "state"])
@@ -19,6 +20,8 @@ TTFT = Histogram(
     ["upstream"],
     buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32),
 )
+EMULATED = Counter("bridge_emulated_attempts", "Settled attempts whose tools were told in words", ["upstream"])
+REPAIRED = Counter("bridge_tool_repairs", "What was wrong with tool calls found in text", ["upstream", "kind"])
 STREAMS = Gauge("bridge_streams_open", "Streams to clients", multiprocess_mode="livesum")
 WAITING = Gauge("bridge_calls_waiting", "Calls that wait for a credential", multiprocess_mode="livesum")
 REFUSED_STRANGERS = Counter("bridge_refused_strangers", "Requests with no token of ours")
@@ -31,6 +34,10 @@ def note_settlement(upstream: str, settlement: Settlement) -> None:
     ATTEMPTS.labels(upstream, settlement.state.value).inc()
     for kind in TOKEN_KINDS:
         TOKENS.labels(upstream, kind).inc(max(0, getattr(settlement, f"{kind}_tokens")))
+    if EMULATION in settlement.notes:
+        EMULATED.labels(upstream).inc()
+        for kind in set(REPAIRS).intersection(settlement.notes):
+            REPAIRED.labels(upstream, kind).inc()
     if settlement.ttft_ms is not None:
         TTFT.labels(upstream).observe(settlement.ttft_ms / 1000)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import anthropic
+import httpx
 import pytest
 
 from demo.told import FORMS
@@ -48,10 +49,12 @@ def converse(
     client: anthropic.Anthropic, history: list[Any], is_streamed: bool, model: str = "demo", **fields: Any
 ) -> anthropic.types.Message:
     if not is_streamed:
-        return client.messages.create(model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields)
-    with client.messages.stream(model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields) as stream:
-        message: anthropic.types.Message = stream.get_final_message()
+        message: anthropic.types.Message = client.messages.create(
+            model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields
+        )
         return message
+    with client.messages.stream(model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields) as stream:
+        return stream.get_final_message()
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "stream"])
@@ -119,3 +122,16 @@ def test_tokens_are_counted_as_they_are_sent(
     message = converse(client, [user("Hello")], False)
 
     assert counted.input_tokens == pytest.approx(message.usage.input_tokens, rel=0.25)
+
+
+def test_repairs_are_counted_for_prometheus(
+    client: anthropic.Anthropic, emulating: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    converse(client, [user("Hello")], False, model="script/tools=2,form=broken")
+    assert_ledger_adds_up(emulating, upstream)
+
+    lines = httpx.get(f"{emulating.base_url}/metrics", trust_env=False).text.splitlines()
+    assert any(
+        line.startswith('bridge_tool_repairs_total{kind="tool_json_loose",upstream="scripted"}') for line in lines
+    )
+    assert any(line.startswith('bridge_emulated_attempts_total{upstream="scripted"}') for line in lines)

@@ -9,8 +9,9 @@ from django.utils import timezone
 
 from keys.models import Credential, Upstream
 from tests.usage.people import HOSTILE, a_lead, a_supporter, as_, settle
+from translator.core.emulation.kinds import EMULATION, REPAIRS
 from usage.models import Price, UsageRecord
-from usage.pages.notes import in_words
+from usage.pages.notes import WORDS, in_words
 from usage.pages.requests import told
 from usage.states import Source, State
 
@@ -170,3 +171,7 @@ def test_a_compaction_is_told_with_what_it_saved() -> None:
 
 def test_a_note_that_is_not_known_is_written_out() -> None:
     assert in_words("some_new_note") == "some new note"
+
+
+def test_each_repair_of_a_tool_call_has_words() -> None:
+    assert {EMULATION, *REPAIRS} <= WORDS.keys()

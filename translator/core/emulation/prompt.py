@@ -14,16 +14,14 @@ from typing import Any
 import orjson
 
 from translator.core.anthropic.request import MessagesRequest
+from translator.core.emulation.kinds import EMULATION
 from translator.core.estimate import TOKENS_PER_TOOL
 from translator.core.openai_chat.blocks import text_part
 from translator.core.openai_chat.schemas import clean_schema
 from translator.core.openai_chat.tools import OfferedTools, is_choice_meant, offered_tools, tool_description
 from translator.core.switches import Profile
 
-__all__ = ["EMULATED", "added_tokens", "describe_tools", "remind", "written_call"]
-
-#: The note that tells of the emulation.
-EMULATED = "tool_emulation"
+__all__ = ["added_tokens", "describe_tools", "remind", "written_call"]
 
 MANUAL = """# Tools
 
@@ -72,7 +70,7 @@ def describe_tools(request: MessagesRequest, profile: Profile) -> OfferedTools:
     if not is_choice_meant(choice, request, offered):
         choice = {"type": "auto"}
     if not offered:
-        return OfferedTools(keys={}, tool_names={}, notes=(*notes, EMULATED))
+        return OfferedTools(keys={}, tool_names={}, notes=(*notes, EMULATION))
     schemas = {name: clean_schema(tool.get("input_schema"), profile) for name, tool in offered.items()}
     callable_ = _callable(schemas, choice)
     return OfferedTools(
@@ -84,7 +82,7 @@ def describe_tools(request: MessagesRequest, profile: Profile) -> OfferedTools:
         reminder=_reminder(choice),
         schemas=callable_,
         must_call=choice["type"] in ("any", "tool"),
-        notes=(*notes, EMULATED),
+        notes=(*notes, EMULATION),
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.translator.core.emulation.texts import read, read_all_ways
 from translator.core.emulation.calls import Part, Tools
 from translator.core.emulation.detector import Detector
+from translator.core.emulation.kinds import REPAIRS as KINDS
 from translator.core.emulation.loose_lexer import LOOKAHEAD
 from translator.core.emulation.region import MAX_HELD
 
@@ -358,3 +359,9 @@ def test_a_key_longer_than_any_breaks_the_arguments():
     text = tag(f'{{"name": "Read", "arguments": {{"{"k" * (LOOKAHEAD + 1)}": 1}}}}')
 
     assert "tool_json_invalid" in read_all_ways(text)[1]
+
+
+def test_every_repair_is_one_of_those_that_are_counted():
+    told = {note for _, _, notes in REPAIRS.values() for note in notes} | {"tool_call_rejected"}
+
+    assert told | {"tool_choice_ignored", "tool_json_commas"} == set(KINDS)

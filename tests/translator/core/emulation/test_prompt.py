@@ -4,14 +4,15 @@ import orjson
 import pytest
 
 from tests.translator.core.asking import PNG, PNG_PART, READ, asked, assistant, call, rendered, result, sent, user
-from translator.core.emulation.prompt import EMULATED, added_tokens
+from translator.core.emulation.kinds import EMULATION
+from translator.core.emulation.prompt import added_tokens
 from translator.core.errors import InvalidRequest
 from translator.core.estimate import estimate_chat_tokens, estimate_input_tokens
 from translator.core.facts import ModelFacts
 from translator.core.openai_responses.request import render_request
 from translator.core.profiles import profile_named
 
-EMULATION = {"tools": "emulated"}
+EMULATED = {"tools": "emulated"}
 BASH = {"name": "Bash", "description": "Runs {tools}.", "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}}}  # fmt: skip
 TOOLS = [READ, BASH]
 READ_CALL = '<tool_call>\n{"name":"Read","arguments":{"path":"a"}}\n</tool_call>'
@@ -19,7 +20,7 @@ READ_CALL = '<tool_call>\n{"name":"Read","arguments":{"path":"a"}}\n</tool_call>
 
 def told(*messages, **fields):
     """The messages that go to the upstream."""
-    return sent(*messages, facts=EMULATION, **{"tools": TOOLS} | fields)["messages"]
+    return sent(*messages, facts=EMULATED, **{"tools": TOOLS} | fields)["messages"]
 
 
 def reminder(**choice):
@@ -27,7 +28,7 @@ def reminder(**choice):
 
 
 def test_tools_leave_their_keys_and_are_described_in_the_system_message():
-    body = sent(user("Hi"), system="Be kind.", tools=TOOLS, tool_choice={"type": "any"}, facts=EMULATION)
+    body = sent(user("Hi"), system="Be kind.", tools=TOOLS, tool_choice={"type": "any"}, facts=EMULATED)
 
     assert not body.keys() & {"tools", "tool_choice", "parallel_tool_calls"}
     manual = body["messages"][0]["content"]
@@ -79,7 +80,7 @@ def test_parallel_calls_are_not_spoken_of_unless_they_are_forbidden():
     ],
 )
 def test_only_what_was_chosen_can_be_called(choice, callable_, must_call):
-    answer = rendered(user("Hi"), tools=TOOLS, tool_choice=choice, facts=EMULATION).answer
+    answer = rendered(user("Hi"), tools=TOOLS, tool_choice=choice, facts=EMULATED).answer
 
     assert set(answer.emulated_tools) == answer.tools == callable_
     assert answer.must_call is must_call
@@ -92,9 +93,7 @@ def test_a_choice_of_a_tool_that_nobody_offered_is_refused():
 
 def test_a_choice_of_a_server_tool_is_dropped_with_it():
     search = {"type": "web_search_20250305", "name": "web_search"}
-    answer = rendered(
-        tools=[*TOOLS, search], tool_choice={"type": "tool", "name": "web_search"}, facts=EMULATION
-    ).answer
+    answer = rendered(tools=[*TOOLS, search], tool_choice={"type": "tool", "name": "web_search"}, facts=EMULATED).answer
 
     assert set(answer.emulated_tools) == {"Read", "Bash"}
     assert not answer.must_call
@@ -103,7 +102,7 @@ def test_a_choice_of_a_server_tool_is_dropped_with_it():
 def test_names_are_kept_whatever_characters_they_have():
     name = "mcp.server/" + "x" * 80
 
-    assert set(rendered(tools=[READ | {"name": name}], facts=EMULATION).answer.emulated_tools) == {name}
+    assert set(rendered(tools=[READ | {"name": name}], facts=EMULATED).answer.emulated_tools) == {name}
 
 
 def test_earlier_calls_and_results_are_in_the_form_that_is_asked_for():
@@ -151,18 +150,18 @@ def test_what_the_history_lacks_is_made_up_for():
         user(result("t9", "lost")),
         assistant(call("t2")),
         tools=TOOLS,
-        facts=EMULATION,
+        facts=EMULATED,
     )
 
     contents = [message["content"] for message in turn.body["messages"]]
     assert contents[3].startswith('<tool_response name="Read">\n[no result')
     assert "[Tool result for t9] lost" in contents[3]
     assert contents[5].startswith('<tool_response name="Read">\n[no result')
-    assert {"tool_result_missing", "tool_result_orphaned", EMULATED} <= set(turn.notes)
+    assert {"tool_result_missing", "tool_result_orphaned", EMULATION} <= set(turn.notes)
 
 
 def test_a_history_with_calls_is_told_without_tools_too():
-    turn = rendered(user("Go"), assistant(call("t1", "Read", {"path": "a"})), user(result("t1", "A")), facts=EMULATION)
+    turn = rendered(user("Go"), assistant(call("t1", "Read", {"path": "a"})), user(result("t1", "A")), facts=EMULATED)
 
     assert [message["role"] for message in turn.body["messages"]] == ["user", "assistant", "user"]
     assert turn.body["messages"][1]["content"] == READ_CALL
@@ -184,7 +183,7 @@ def test_without_a_user_message_the_reminder_is_in_the_system_message():
 
 def test_structured_output_is_asked_for_in_words():
     schema = {"type": "object", "properties": {}}
-    body = sent(tools=TOOLS, facts=EMULATION, output_config={"format": {"type": "json_schema", "schema": schema}})
+    body = sent(tools=TOOLS, facts=EMULATED, output_config={"format": {"type": "json_schema", "schema": schema}})
 
     assert "response_format" not in body
     assert "JSON schema" in body["messages"][0]["content"]
@@ -204,8 +203,8 @@ def test_a_responses_upstream_gets_the_same():
 
 
 def test_the_emulation_is_noted_and_of_native_models_it_is_not():
-    assert EMULATED in rendered(tools=TOOLS, facts=EMULATION).notes
-    assert EMULATED not in rendered(tools=TOOLS).notes
+    assert EMULATION in rendered(tools=TOOLS, facts=EMULATED).notes
+    assert EMULATION not in rendered(tools=TOOLS).notes
 
 
 SHELF = [READ, BASH] + [{"name": f"tool_{n}", "description": "Does " + "much " * n, "input_schema": READ["input_schema"]} for n in range(20)]  # fmt: skip
@@ -222,7 +221,7 @@ def test_what_is_added_is_counted(turns):
         )
     ]
     request = asked(user("Go"), *history, tools=SHELF)
-    body = rendered(user("Go"), *history, tools=SHELF, facts=EMULATION).body
+    body = rendered(user("Go"), *history, tools=SHELF, facts=EMULATED).body
 
     counted = estimate_input_tokens(request) + added_tokens(request)
     assert counted == pytest.approx(estimate_chat_tokens(body), rel=0.05)
