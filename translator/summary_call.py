@@ -18,7 +18,7 @@ __all__ = ["Key", "SummaryCall", "call_for", "caller_for", "key_of", "text_of"]
 
 #: Who calls, on the record of a summary.
 CLIENT = "Bridge"
-#: Says on the record of a summary what it is.
+#: Says on the record of a summary what it is: as a note, and as what the call is for, in Claude Code's word for it.
 NOTE = "compaction"
 
 #: A member's id and the digest of a conversation.
@@ -55,7 +55,13 @@ def caller_for(caller: Caller, *, arrived_at: float, is_alias_given: bool) -> Ca
     if is_alias_given:
         token = replace(token, scopes=())
     return replace(
-        caller, token=token, request_id=new_id("req"), client_name=CLIENT, client_version="", arrived_at=arrived_at
+        caller,
+        token=token,
+        request_id=new_id("req"),
+        client_name=CLIENT,
+        client_version="",
+        agent_kind=NOTE,
+        arrived_at=arrived_at,
     )
 
 

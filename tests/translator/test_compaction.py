@@ -132,6 +132,7 @@ async def test_the_summary_is_asked_for_in_the_members_name_and_in_a_request_of_
     assert (call.alias, call.stream, call.prepare(goal(), ()).notes) == ("m", False, ("compaction",))
     assert caller.request_id not in ("req_1", "")
     assert (caller.token.id, caller.token.user_id, caller.session_id, caller.client_name) == (1, 7, "s1", "Bridge")
+    assert caller.agent_kind == "compaction"
     assert (caller.token.rpm, caller.token.concurrency, caller.token.scopes) == (5, None, ("m",))
 
 
