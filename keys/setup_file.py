@@ -7,13 +7,13 @@ passphrase: AES-256-GCM, the key made by scrypt, the associated data naming upst
 import base64
 import binascii
 import secrets as random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 FILE_BYTES_MAX = 4 * 1024 * 1024
 PASSPHRASE_CHARS_MIN = 12
@@ -47,6 +47,16 @@ class ModelPart(Part):
     compact_above: Annotated[int, Field(ge=20, le=100)] = 80
     compact_to: Annotated[int, Field(ge=10, le=90)] = 40
     summary_alias: str = ""
+
+    @model_validator(mode="after")
+    def _compaction_makes_sense(self) -> Self:
+        if self.compaction != "off" and self.context_window is None:
+            msg = "compaction needs a context_window"
+            raise ValueError(msg)
+        if self.compact_to >= self.compact_above:
+            msg = "compact_to must be less than compact_above"
+            raise ValueError(msg)
+        return self
 
 
 class CredentialPart(Part):

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError
 from django.db.transaction import atomic
 from django.urls import reverse
+from pydantic import ValidationError
 
 from keys.models import Upstream, UpstreamModel
 from keys.setup_file import ModelPart
@@ -65,3 +66,9 @@ def test_the_form_refuses_what_makes_no_sense_and_says_why(
 def test_the_database_refuses_it_too(upstream: Upstream, facts: dict[str, Any]) -> None:
     with pytest.raises(IntegrityError), atomic():
         UpstreamModel.objects.create(upstream=upstream, name="m", **facts)
+
+
+@pytest.mark.parametrize("facts", [{"compaction": "trim"}, {"compact_above": 40}, {"compact_to": 9}])
+def test_a_setup_file_is_refused_before_the_database_is_asked(facts: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ModelPart(name="m", **facts)
