@@ -77,6 +77,13 @@ def test_what_does_not_fit_is_refused_with_the_size_of_the_whole(call: MessagesC
     assert refused.value.reason == f"prompt is too long: {call.history.whole} tokens > {small.context_window} maximum"
 
 
+def test_a_model_that_is_told_of_tools_in_words_is_full_earlier() -> None:
+    native, told = (a_model(4_400, compaction="trim", tools=tools) for tools in ("native", "emulated"))
+
+    assert a_call(28).history.plan(native, 1.0) is None
+    assert a_call(28).history.plan(told, 1.0) is not None
+
+
 def test_a_fallback_that_takes_the_whole_gets_the_whole_and_learns_from_it() -> None:
     call = a_call()
     call.history.expect(call.history.plan(a_model(compaction="trim"), 1.0))
