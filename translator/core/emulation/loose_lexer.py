@@ -80,6 +80,9 @@ NEXT_BARE_KEY = re.compile(r"\s*,\s*[A-Za-z_$][\w$-]*\s*:")
 NEXT_BARE_KEY_BEGUN = re.compile(r"\s*(?:,\s*(?:[A-Za-z_$][\w$-]*\s*)?)?")
 NEXT_ITEM = re.compile(r"""\s*,\s*["'{\[\]}0-9tfnTFN-]""")
 NEXT_ITEM_BEGUN = re.compile(r"\s*(?:,\s*)?")
+#: JSON in quotes, its own quotes not escaped: never the beginning of a sound string.
+QUOTED = re.compile(r'"\s{0,99}(?=(?:\[\s{0,99})?\{\s{0,99}"[^"\\\n]{1,99}"\s{0,99}:)')
+QUOTED_BEGUN = re.compile(r'"\s{0,99}(?:\[\s{0,99})?(?:\{\s{0,99}(?:"[^"\\\n]{0,99}(?:"\s{0,99})?)?)?')
 #: What ends a call whose brackets nobody closed.
 MARKS = ("</tool_call", "</function", "</tool>", "</\uff5c", "</|", "<tool_call", "<\uff5ctool", "```")
 
@@ -113,6 +116,9 @@ class LooseLexer:
         self._closers: list[str] = []
         self._quote = '"'
         self._has_bare_keys = False
+        #: How deep JSON in quotes stands, and whether its last quote may come now.
+        self._quoted_at: list[int] = []
+        self._skips_quote = False
         self._waiting: deque[Token] = deque()
 
     @property
@@ -187,6 +193,9 @@ class LooseLexer:
             self._note("tool_json_brackets")
             return None, at + 1
         closer = self._closers.pop()
+        self._skips_quote = self._quoted_at[-1:] == [len(self._closers)]
+        if self._skips_quote:
+            self._quoted_at.pop()
         self._state = State.SEPARATOR if self._closers else State.DONE
         if closer == character:
             return (Kind.CLOSE, closer), at + 1
@@ -202,6 +211,9 @@ class LooseLexer:
         return None if not is_last and any(mark.startswith(rest) for mark in MARKS) else self._break(at)
 
     def _read_separator(self, character: str, at: int) -> Step:
+        skips_quote, self._skips_quote = self._skips_quote, False
+        if character == '"' and skips_quote:
+            return None, at + 1
         self._state = State.KEY if self._closers[-1] == "}" else State.VALUE
         if character == ",":
             return None, at + 1
@@ -232,14 +244,23 @@ class LooseLexer:
         if not self._closers:
             return self._break(at)
         if character in "\"'":
-            if character == "'":
-                self._note("tool_json_loose")
-            self._quote, self._state = character, State.STRING
-            return (Kind.STRING, ""), at + 1
+            return self._begin_string(text, at, is_last=is_last)
         if character == "," and self._closers[-1] == "]":
             self._note("tool_json_commas")
             return None, at + 1
         return self._read_scalar(text, at, is_last=is_last)
+
+    def _begin_string(self, text: str, at: int, *, is_last: bool) -> Step:
+        if text[at] == "'":
+            self._note("tool_json_loose")
+        elif quoted := QUOTED.match(text, at):
+            self._note("tool_json_quotes")
+            self._quoted_at.append(len(self._closers))
+            return None, quoted.end()
+        elif not is_last and len(text) - at < LOOKAHEAD and QUOTED_BEGUN.fullmatch(text, at):
+            return None
+        self._quote, self._state = text[at], State.STRING
+        return (Kind.STRING, ""), at + 1
 
     def _open(self, opener: str, at: int) -> Step:
         if len(self._closers) >= MAX_DEPTH:
@@ -308,7 +329,7 @@ class LooseLexer:
         if last := AFTER_LAST.match(rest):
             if last.end() == len(rest):
                 return True if is_last else None
-            return rest[last.end()] not in "\"'"
+            return bool(self._quoted_at) or rest[last.end()] not in "\"'"
         mark = rest.lstrip()
         if mark.startswith(MARKS) or (is_last and not mark):
             return True

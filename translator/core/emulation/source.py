@@ -37,7 +37,16 @@ class Tape:
 
     def kept(self, text: str, at: int) -> str:
         """Return the text from where it was started up to `at`."""
-        return "".join(self._parts) + ("" if self._start is None else text[self._start : at])
+        return self.earlier + text[self.start_in(at) : at]
+
+    @property
+    def earlier(self) -> str:
+        """What of it stood in earlier pieces of the text."""
+        return "".join(self._parts)
+
+    def start_in(self, at: int) -> int:
+        """Return where the rest of it begins in the piece at hand, of which all before `at` was read."""
+        return at if self._start is None else self._start
 
 
 class Source:
@@ -69,9 +78,10 @@ class Source:
 
     def go_back(self) -> int:
         """Go back to where a call seemed to begin; return how many characters were read since."""
-        kept = self.call.kept(self.text, self.at)
-        self.text = kept + self.text[self.at :]
-        self.at = 0
+        earlier, start = self.call.earlier, self.call.start_in(self.at)
+        read = len(earlier) + self.at - start
+        # Only what has gone is put together again: a text with many such places stays cheap.
+        self.text, self.at = (earlier + self.text[start:], 0) if earlier else (self.text, start)
         self.call.stop()
         self.input.stop()
-        return len(kept)
+        return read

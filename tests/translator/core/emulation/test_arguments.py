@@ -66,6 +66,7 @@ SOUND = {
     "a key with escapes": (r'{"a\"é":1}', r'{"a\"é":1}'),
     "a list": ('["a",{"b":1}]', '["a",{"b":1}]'),
     "what looks like an end in a string": ('{"text":"a}, \\"b\\": [</tool_call>","count":1}', '{"text":"a}, \\"b\\": [</tool_call>","count":1}'),
+    "text that begins like JSON": ('{"text":"{","any":"[{","list":["{","a"],"either":"{ \\"a\\": 1}"}', '{"text":"{","any":"[{","list":["{","a"],"either":"{ \\"a\\": 1}"}'),
     "text in an array": ('{"list":["a","b"]}', '{"list":["a","b"]}'),
 }  # fmt: skip
 
@@ -100,6 +101,9 @@ LOOSE = {
     "quotes in text": ('{"text": "say "hi", then "ho".", "count": 1}', {"text": 'say "hi", then "ho".', "count": 1}, ["tool_json_quotes"]),
     "quotes in an array": ('{"list": ["say "hi" now", "b"]}', {"list": ['say "hi" now', "b"]}, ["tool_json_quotes"]),
     "a quote before a tag": ('{"text": "a "b"<c>", "count": 1}', {"text": 'a "b"<c>', "count": 1}, ["tool_json_quotes"]),
+    "JSON in quotes": ('{"map": "{"a": "b"}", "list": "[{"c": 1}]", "count": 1}', {"map": {"a": "b"}, "list": [{"c": 1}], "count": 1}, ["tool_json_quotes"]),
+    "JSON in quotes where text is wanted": ('{"text": "{"a": {"b": [1]}}"}', {"text": '{"a":{"b":[1]}}'}, ["tool_json_quotes", "tool_type_mended"]),
+    "JSON in quotes, one of them missing": ('{"map": "{"a": 1}, "count": 1}', {"map": {"a": 1}, "count": 1}, ["tool_json_quotes"]),
     "a key with an odd escape": ('{"a\\d": 1}', {"a\\d": 1}, []),
 }  # fmt: skip
 
