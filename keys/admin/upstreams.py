@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.decorators import method_decorator
+from django.utils.html import format_html, format_html_join
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
@@ -18,8 +19,9 @@ from keys.admin.pages import COLOURS, object_page, render_states
 from keys.credentials import Added, add_secrets
 from keys.egress import check_base_url
 from keys.model_sync import Synced, sync_models
-from keys.models import PLAIN, State, Upstream, UpstreamModel
+from keys.models import PLAIN, State, Tools, Upstream, UpstreamModel
 from keys.outside import Unanswered
+from keys.repairs import repairs_of
 from keys.searching import SearchInTime
 from keys.standing import state_now
 from translator.core.profiles import PROFILES
@@ -210,6 +212,7 @@ class UpstreamModelAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
     search_fields = ["name", "upstream__name"]
     search_help_text = "A model, or its upstream"
     empty_words = "Models need not be listed to be served. What is known of one bounds what is asked of it: Sync models on its upstream's page."
+    readonly_fields = ["repairs"]
     fieldsets = [
         (
             None,
@@ -227,4 +230,18 @@ class UpstreamModelAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
             },
         ),
         ("Long conversations", {"fields": ["compaction", "compact_above", "compact_to", "summary_alias"]}),
+        ("Calls found in its text", {"fields": ["repairs"]}),
     ]
+
+    def get_fieldsets(self, request: HttpRequest, obj: UpstreamModel | None = None) -> Any:
+        is_emulated = obj is not None and obj.tools == Tools.EMULATED
+        return [part for part in self.fieldsets if is_emulated or part[1]["fields"] != ["repairs"]]
+
+    @admin.display(description="repairs")
+    def repairs(self, model: UpstreamModel) -> str:
+        counted = repairs_of(model.upstream_id, model.name)
+        if counted is None or not counted.answers:
+            return "No answer yet to a request with tools."
+        lines = format_html_join("", "<li>{}: {}</li>", ((count, kind) for kind, count in counted.by_kind.items()))
+        words = "Of the last {} answers to requests with tools, {} needed a repair.<ul>{}</ul>"
+        return format_html(words, counted.answers, counted.repaired, lines)
