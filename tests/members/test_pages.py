@@ -99,7 +99,7 @@ def test_a_session_tells_of_agents_and_of_the_cache(client_of, bob: User) -> Non
     page = text_of(answer)
     assert "The client itself said which agent each request came from" in page
     assert "It cost 12.0 times your median session ($0.1000) of the 30 days around it." in page
-    assert "The cache was missed in 1 request from" in page
+    assert "The cache was missed in 1 request, at" in page
     assert "21.0k tokens that had been sent before were read anew, which cost about $0.1890 more" in page
 
 

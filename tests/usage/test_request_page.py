@@ -114,6 +114,20 @@ def test_what_waited_in_the_gateway_is_queued(root: Client, dsn: str, tmp_path: 
     assert "for 700 ms" in response.content.decode()
 
 
+def test_an_attempt_after_another_began_to_queue_when_that_ended(dsn: str, tmp_path: Path) -> None:
+    """Postgres' time at opening is earlier than the send by what the opening took."""
+    request, times = {"request_id": "req_1"}, {"ttft_ms": None, "duration_ms": 10, "queued_ms": 5}
+    settle(dsn, tmp_path, (request, times), (request | {"attempt": 2}, times))
+    moment = timezone.now() - timedelta(minutes=1)
+    UsageRecord.objects.update(started_at=moment)
+    UsageRecord.objects.filter(attempt=2).update(started_at=moment + timedelta(milliseconds=12))
+
+    first, second = told(list(UsageRecord.objects.order_by("attempt")), timezone.now(), with_pool=False)
+
+    assert second.queued_at == first.last_byte_at == moment + timedelta(milliseconds=10)
+    assert second.sent_at == moment + timedelta(milliseconds=15)
+
+
 def test_an_open_request_has_a_page(root: Client, dsn: str, tmp_path: Path) -> None:
     (request_id,) = settle(dsn, tmp_path, ({}, None))
 

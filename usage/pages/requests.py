@@ -57,6 +57,7 @@ class Counted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     record: UsageRecord
+    sent_at: datetime
     steps: list[Step]
     counted: list[Counted]
     price: Price | None
@@ -68,17 +69,18 @@ class Attempt:
     @property
     def queued_at(self) -> datetime | None:
         """When it began to wait in the gateway; None for records from before that was noted, and open ones."""
-        return None if self.record.queued_ms is None else _begin(self.record)
+        ms = self.record.queued_ms
+        return None if ms is None else self.sent_at - timedelta(milliseconds=ms)
 
     @property
     def last_byte_at(self) -> datetime | None:
         ms = self.record.duration_ms
-        return None if ms is None else self.record.started_at + timedelta(milliseconds=ms)
+        return None if ms is None else self.sent_at + timedelta(milliseconds=ms)
 
     @property
     def first_content_at(self) -> datetime | None:
         ms = self.record.ttft_ms
-        return None if ms is None else self.record.started_at + timedelta(milliseconds=ms)
+        return None if ms is None else self.sent_at + timedelta(milliseconds=ms)
 
 
 @for_staff
@@ -106,28 +108,45 @@ def show(request: HttpRequest, request_id: str) -> HttpResponse:
 def told(records: list[UsageRecord], now: datetime, *, with_pool: bool) -> list[Attempt]:
     """Tell of each record all that the page shows; `records` are those of one request, in order."""
     prices = Price.objects.in_bulk({record.price_version for record in records if record.price_version})
-    start = min(_begin(record) for record in records)
-    end = max(_end(record, now) for record in records)
+    sent = _sent(records)
+    start = min(_begin(record, at) for record, at in zip(records, sent, strict=True))
+    end = max(_end(record, at, now) for record, at in zip(records, sent, strict=True))
     whole_ms = max(1, _ms(end - start))
     return [
         Attempt(
             record=record,
-            steps=list(_steps(record, start, whole_ms, now)),
+            sent_at=at,
+            steps=list(_steps(record, at, start, whole_ms, now)),
             counted=_counted(record, prices.get(record.price_version or 0)),
             price=prices.get(record.price_version or 0),
             source=SOURCES[Source(record.source)],
             notes=[(note, in_words(note)) for note in record.notes],
             decision=render_decision(record.decision) if with_pool else None,
         )
-        for record in records
+        for record, at in zip(records, sent, strict=True)
     ]
 
 
-def _steps(record: UsageRecord, start: datetime, whole_ms: int, now: datetime) -> Iterable[Step]:
-    at = _ms(_begin(record) - start)
-    lasted = record.duration_ms if record.duration_ms is not None else _ms(_end(record, now) - record.started_at)
+def _sent(records: list[UsageRecord]) -> list[datetime]:
+    """Return when each attempt was sent.
+
+    A record's own time is Postgres' at opening, some milliseconds earlier; an attempt after another can be told better:
+    its time in the queue began when that one ended.
+    """
+    sent: list[datetime] = []
+    for place, record in enumerate(records):
+        at = record.started_at
+        if place and record.queued_ms is not None and (lasted := records[place - 1].duration_ms) is not None:
+            at = max(at, sent[-1] + timedelta(milliseconds=lasted + record.queued_ms))
+        sent.append(at)
+    return sent
+
+
+def _steps(record: UsageRecord, sent_at: datetime, start: datetime, whole_ms: int, now: datetime) -> Iterable[Step]:
+    at = _ms(_begin(record, sent_at) - start)
+    lasted = record.duration_ms if record.duration_ms is not None else _ms(_end(record, sent_at, now) - sent_at)
     first = record.ttft_ms if record.ttft_ms is not None else lasted
-    settle = _ms(record.settled_at - record.started_at) - lasted if record.settled_at else 0
+    settle = _ms(record.settled_at - sent_at) - lasted if record.settled_at else 0
     label = "until the first content" if record.ttft_ms is not None else "without content"
     parts = (
         ("queue", "in the gateway, before it was sent", record.queued_ms or 0),
@@ -144,12 +163,12 @@ def _steps(record: UsageRecord, start: datetime, whole_ms: int, now: datetime) -
             at += ms
 
 
-def _begin(record: UsageRecord) -> datetime:
-    return record.started_at - timedelta(milliseconds=record.queued_ms or 0)
+def _begin(record: UsageRecord, sent_at: datetime) -> datetime:
+    return sent_at - timedelta(milliseconds=record.queued_ms or 0)
 
 
-def _end(record: UsageRecord, now: datetime) -> datetime:
-    lasted = record.started_at + timedelta(milliseconds=record.duration_ms or 0)
+def _end(record: UsageRecord, sent_at: datetime, now: datetime) -> datetime:
+    lasted = sent_at + timedelta(milliseconds=record.duration_ms or 0)
     return max(lasted, record.settled_at or now)
 
 
