@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from django.core.cache import cache
 from django.db import connection
 
 from usage.reports import DIMENSIONS
@@ -11,10 +12,23 @@ from usage.rollups import Rollup
 from usage.sources import days_for
 from usage.visibility import Scope
 
+KEPT_S = 60
+
 
 def names_seen(dimensions: Iterable[str], scope: Scope, start: datetime, end: datetime) -> dict[str, dict[str, str]]:
-    """Return for each of `usage.reports.DIMENSIONS` asked about its values with their names, of whole days."""
-    found: dict[str, dict[str, str]] = {name: {} for name in dimensions}
+    """Return for each of `usage.reports.DIMENSIONS` asked about its values with their names; up to a minute old.
+
+    Args:
+        start: A midnight, as `end`.
+    """
+    wanted = tuple(dimensions)
+    # Not the scope itself: keys of a cache are plain text.
+    key = f"usage.names.{'.'.join(wanted)}.{start:%Y%m%d}.{end:%Y%m%d}.{scope.condition()}".replace(" ", "")
+    return cache.get_or_set(key, lambda: _names(wanted, scope, start, end), KEPT_S) or {}
+
+
+def _names(wanted: Iterable[str], scope: Scope, start: datetime, end: datetime) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {name: {} for name in wanted}
     tables: dict[Rollup, list[str]] = {}
     for name in found:
         tables.setdefault(days_for([*DIMENSIONS[name], *scope.columns]), []).append(name)

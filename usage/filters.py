@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.admin import ModelAdmin
-from django.core.cache import cache
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -16,10 +15,9 @@ from usage.ids import first_id_at
 from usage.models import UsageRecord
 from usage.periods import CLOCK_SLACK, day_start, parse_day
 from usage.states import State
-from usage.visibility import Scope, scope_of
+from usage.visibility import scope_of
 
 CHOICES_OF = timedelta(days=90)
-CHOICES_KEPT_S = 60
 
 
 def started_between(
@@ -56,17 +54,9 @@ class _SeenFilter(_ChoiceFilter):
         return True  # also without a choice a value in the address holds
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Model]") -> list[tuple[str, str]]:
-        return sorted(_seen(self.parameter_name, scope_of(request.user)).items(), key=lambda pair: pair[1])
-
-
-def _seen(dimension: str, scope: Scope) -> dict[str, str]:
-    """Return what the last months' sums hold, of what the scope may see; up to a minute old."""
-
-    def read() -> dict[str, str]:
-        now = timezone.now()
-        return names_seen((dimension,), scope, now - CHOICES_OF, now)[dimension]
-
-    return cache.get_or_set(f"usage.seen.{dimension}.{hash(scope)}", read, CHOICES_KEPT_S) or {}
+        end = day_start(timezone.now().date() + timedelta(days=1))
+        names = names_seen((self.parameter_name,), scope_of(request.user), end - CHOICES_OF, end)
+        return sorted(names[self.parameter_name].items(), key=lambda pair: pair[1])
 
 
 class UserFilter(_SeenFilter):

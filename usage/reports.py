@@ -1,8 +1,8 @@
 """Questions to the ledger, answered from the sums by hour and day; the records are read one page at a time."""
 # ruff: noqa: S608  (statements are built from the tables of words below; what was asked for goes in as parameters)
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ from usage.histogram import BUCKETS, percentile_ms
 from usage.ids import first_id_at, moment_of
 from usage.models import UsageHour
 from usage.periods import CLOCK_SLACK, is_midnight
-from usage.rollups import HISTOGRAMS, SUMS
+from usage.rollups import ALL_TOKENS, HISTOGRAMS, SUMS
 from usage.sources import days_for, source_for
 from usage.states import ERROR_STATES
 from usage.visibility import Scope
@@ -40,11 +40,15 @@ DIMENSIONS = {
 }
 GROUPS_MAX = 2
 ROWS_MAX = 10_000
+TIMED_MAX = 2_000
 PAGE_MAX = 2_000
 PERCENTILES = (0.5, 0.95)
 HOURS_OF = timedelta(days=31)
 #: No sums are kept of credentials by hour.
 CREDENTIAL_HOURS_OF = timedelta(days=7)
+#: The expressions that tell groups apart, and that name them.
+Column = tuple[str, str]
+_BUCKETS = [f"sum({name}[{n}])::bigint" for name in HISTOGRAMS for n in range(1, BUCKETS + 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,51 +88,64 @@ class Question:
         return [column for name in names for column in DIMENSIONS[name]]
 
 
-def report(question: Question) -> list[dict[str, Any]]:
+def report(question: Question, *, timed: int = TIMED_MAX) -> list[dict[str, Any]]:
     """Answer with a row per group: sums, shares and percentiles; the largest groups first, times in order.
 
     Percentiles are None where members and credentials meet: see `usage.sources`.
+
+    Args:
+        timed: Of pairs of groups, so many rows have percentiles.
     """
-    return [_row(question.groups, values) for values in _sums(question)]
-
-
-def report_with_whole(question: Question) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Answer as `report` does, and with one row for everything; None when there is nothing."""
-    found = _sums(question)
-    if 0 < len(found) < ROWS_MAX:
-        columns = zip(*(values[2 * len(question.groups) :] for values in found), strict=True)
-        whole = [sum(value or 0 for value in column) for column in columns]
-    else:
-        whole = next(iter(_sums(replace(question, groups=()))), [])
-    return [_row(question.groups, values) for values in found], _row((), whole) if whole else None
-
-
-def _sums(question: Question) -> list[Any]:
-    """Return for each group the key and the name of each of its parts, the sums, and the buckets of times."""
     by_hour = "hour" in question.groups or not _is_whole_days(question)
     source = source_for(question.columns, question.scope, question.start, question.end, by_hour=by_hour)
+    where, values = kept(question)
+    wanted = f"{source.span} >= %s AND {source.span} < %s {where}"
+    places = [*source.places, question.start, question.end, *values]
     columns = [_group(group, source.span) for group in question.groups]
-    where, places = kept(question)
-    errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
-    times = HISTOGRAMS if source.has_histograms else ()
-    selected = [
-        *(f"{key}, max({name})" for key, name in columns),
-        *(f"sum({name})::bigint" for name in SUMS),
-        f"coalesce(sum(attempts) FILTER (WHERE state IN ({errors})), 0)::bigint",
-        *(f"sum({name}[{n}])::bigint" for name in times for n in range(1, BUCKETS + 1)),
-    ]
-    keys = ", ".join(str(2 * place + 1) for place in range(len(columns)))
-    order = ", ".join(f"{2 * place + 1}" for place, group in enumerate(question.groups) if group in SPANS)
-    statement = f"""
-        SELECT {", ".join(selected)}
-        FROM {source.sql} WHERE {source.span} >= %s AND {source.span} < %s {where}
-        {f"GROUP BY {keys}" if keys else ""} HAVING sum(attempts) > 0
-        ORDER BY {order + ", " if order else ""} sum(input_tokens + cache_read_tokens + cache_write_tokens
-            + output_tokens) DESC LIMIT {ROWS_MAX}"""
+    if source.has_histograms and len(columns) == GROUPS_MAX:
+        statement, places = _sums_and_some_times(question.groups, columns, source.sql, wanted, timed), places * 2
+    else:
+        times = _BUCKETS if source.has_histograms else ()
+        statement = _sums(question.groups, columns, source.sql, wanted, times)
     with connection.cursor() as cursor:
-        cursor.execute(statement, [*source.places, question.start, question.end, *places])
-        rows: list[Any] = cursor.fetchall()
-        return rows
+        cursor.execute(statement, places)
+        return [_row(question.groups, values) for values in cursor.fetchall()]
+
+
+def _sums(groups: Sequence[str], columns: Sequence[Column], source: str, wanted: str, times: Iterable[str] = ()) -> str:
+    """Write a query for keys and names of each group, the sums, and the buckets of times."""
+    errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
+    selected = [
+        *(f"{key} AS k{at}, max({name}) AS n{at}" for at, (key, name) in enumerate(columns)),
+        *(f"sum({name})::bigint AS {name}" for name in SUMS),
+        f"coalesce(sum(attempts) FILTER (WHERE state IN ({errors})), 0)::bigint AS errors",
+        *times,
+    ]
+    keys = ", ".join(f"k{at}" for at in range(len(columns)))
+    order = [f"k{at}" for at, group in enumerate(groups) if group in SPANS]
+    return f"""
+        SELECT {", ".join(selected)} FROM {source} WHERE {wanted}
+        {f"GROUP BY {keys}" if keys else ""} HAVING sum(attempts) > 0
+        ORDER BY {", ".join([*order, f"sum({ALL_TOKENS}) DESC"])} LIMIT {ROWS_MAX}"""
+
+
+def _sums_and_some_times(groups: Sequence[str], columns: Sequence[Column], source: str, wanted: str, timed: int) -> str:
+    """Write the same with the times of the first groups only: adding up buckets is three quarters of the work."""
+    pairs = [(f"k{at}", key) for at, (key, _) in enumerate(columns)]
+    same = " AND ".join(
+        f"coalesce({k}, -1) = coalesce({key}, -1)" if key.endswith("_id") else f"{k} = {key}" for k, key in pairs
+    )
+    names = [f"{part}{at}" for at in range(len(columns)) for part in "kn"]
+    buckets = [f"b{at}" for at in range(len(_BUCKETS))]
+    return f"""
+        WITH found AS MATERIALIZED (
+            SELECT *, row_number() OVER () AS place FROM ({_sums(groups, columns, source, wanted)}) AS sums
+        ), times AS (
+            SELECT place, {", ".join(f"{sum_} AS {name}" for sum_, name in zip(_BUCKETS, buckets, strict=True))}
+            FROM {source} JOIN found ON {same} WHERE place <= {timed} AND {wanted} GROUP BY place
+        )
+        SELECT {", ".join([*names, *SUMS, "errors", *buckets])}
+        FROM found LEFT JOIN times USING (place) ORDER BY place"""
 
 
 def records(
@@ -209,7 +226,7 @@ def _is_whole_days(question: Question) -> bool:
     return is_midnight(question.start) and is_midnight(question.end)
 
 
-def _group(group: str, span: str) -> tuple[str, str]:
+def _group(group: str, span: str) -> Column:
     if group in SPANS:
         moment = f"date_trunc('{group}', {span}, 'UTC')"
         return moment, moment
@@ -266,10 +283,12 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _percentiles(elements: Sequence[int | None]) -> dict[str, int | None]:
-    found = {}
+    """Read them from the buckets, as far as there are any."""
+    has_any = any(elements)
+    found: dict[str, int | None] = {}
     for place, column in enumerate(HISTOGRAMS.values()):
         histogram = [count or 0 for count in elements[place * BUCKETS : (place + 1) * BUCKETS]]
         name = column.removesuffix("_ms")
         for fraction in PERCENTILES:
-            found[f"{name}_p{fraction * 100:.0f}_ms"] = percentile_ms(histogram, fraction)
+            found[f"{name}_p{fraction * 100:.0f}_ms"] = percentile_ms(histogram, fraction) if has_any else None
     return found

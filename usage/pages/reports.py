@@ -1,7 +1,7 @@
 """Reports: a period, up to two groups, filters; the URL is the whole state, so that it can be sent to a colleague."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -15,7 +15,7 @@ from usage.choices import names_seen
 from usage.pages.access import for_staff, shown
 from usage.pages.charts import Chart, pivot
 from usage.pages.saved import saved_for, teams_to_share_with
-from usage.reports import DIMENSIONS, SPANS, Question, report_with_whole
+from usage.reports import DIMENSIONS, SPANS, Question, report
 from usage.views import Refused, asked
 from usage.visibility import Scope, scope_of
 
@@ -55,8 +55,8 @@ def show(request: HttpRequest) -> HttpResponse:
     except Refused as refusal:
         words, groups, error = {}, ("day",), str(refusal)
         question = asked(words, scope, groups=groups)
-    found, whole = report_with_whole(question)
-    rows = [_with_tokens(row) for row in found]
+    rows = [_with_tokens(row) for row in report(question, timed=ROWS_SHOWN)]
+    whole = report(replace(question, groups=()))
     choices = list(_choices(question, scope))
     state = _state(question, words)
     return shown(
@@ -67,7 +67,7 @@ def show(request: HttpRequest) -> HttpResponse:
         error=error,
         groups=question.groups,
         lines=[(_cells(row, question, state), row) for row in rows[:ROWS_SHOWN]],
-        whole=_with_tokens(whole) if whole else None,
+        whole=_with_tokens(whole[0]) if whole else None,
         more=max(0, len(rows) - ROWS_SHOWN),
         chart=_chart(rows, question, words.get("show", "tokens")),
         metrics=[(name, label, _link(state | {"show": name}), name == words.get("show", "tokens")) for name, label in SHOWN.items()],
