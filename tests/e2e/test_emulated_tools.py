@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -9,16 +10,19 @@ import httpx
 import pytest
 
 from demo.told import FORMS
+from tests.e2e.claude_code import ClaudeCode, Desk, claude_code, result_of, tool
 from tests.e2e.ledger import assert_ledger_adds_up
 from tests.gateway import RunningGateway
 from tests.upstream import ScriptedUpstream
+
+__all__ = ["claude_code"]
 
 WEATHER: Any = {
     "name": "get_weather",
     "description": "Tell the weather of a city.",
     "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
-MODELS = ["demo", *(f"script/tools=2,form={form}" for form in FORMS)]
+MODELS = ["demo", *(f"script/{word},form={form}" for form in FORMS for word in ("tools=2", "ok"))]
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +139,20 @@ def test_repairs_are_counted_for_prometheus(
         line.startswith('bridge_tool_repairs_total{kind="tool_json_loose",upstream="scripted"}') for line in lines
     )
     assert any(line.startswith('bridge_emulated_attempts_total{upstream="scripted"}') for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["hermes", "qwen", "fence", "broken"])
+def test_claude_code_works_through_tools_told_in_words(
+    claude_code: ClaudeCode, emulating: RunningGateway, upstream: ScriptedUpstream, tmp_path: Path, form: str
+) -> None:
+    desk = Desk.at(tmp_path)
+    (desk.project / "note.txt").write_text("4711\n", encoding="utf-8")
+    write = tool("Bash", command="cat note.txt > made.txt", description="Copy the note")
+    read = tool("Read", file_path=str(desk.project / "note.txt"))
+    prompt = f"Do it. {write} {read} <<FINAL All done.>>"
+    lines = claude_code.ask(emulating, desk, prompt, "--model", f"script/ok,form={form}")
+
+    assert result_of(lines)["result"].strip() == "All done."
+    assert (desk.project / "made.txt").read_text(encoding="utf-8") == "4711\n"
+    assert_ledger_adds_up(emulating, upstream)
