@@ -53,7 +53,11 @@ answer = client.chat.completions.create(
 print(answer.choices[0].message.content)"""
 CLIENTS = (
     ("Claude Code", "In the shell, before you start it.", CLAUDE_CODE),
-    ("Claude Code, for good", "In ~/.claude/settings.json. The last line lets it tell which of its agents asks: see the page of a session.", SETTINGS),
+    (
+        "Claude Code, for good",
+        "In ~/.claude/settings.json. The last line lets it tell which of its agents asks: see the page of a session.",
+        SETTINGS,
+    ),
     ("Anthropic SDK, Python", "", PYTHON),
     ("Anthropic SDK, TypeScript", "", TYPESCRIPT),
     ("curl", "", CURL),
