@@ -19,7 +19,7 @@ from keys.models import ClientToken
 from keys.tokens import digest, is_well_formed
 from usage.exports import as_csv, records_csv, records_json
 from usage.periods import day_start, parse_day
-from usage.reports import DIMENSIONS, PAGE_MAX, Question, attempts_in, records, report
+from usage.reports import DIMENSIONS, PAGE_MAX, ROWS_MAX, Question, attempts_in, records, report
 from usage.session_reports import DAYS_MAX, SESSION_COLUMNS, sessions
 from usage.visibility import Scope, scope_of
 
@@ -43,10 +43,15 @@ async def report_view(request: HttpRequest) -> HttpResponseBase:
     except Refused as refusal:
         return _refusal(refusal)
     rows = await sync_to_async(report)(question)
+    # Whoever adds the rows up must know that some are missing.
+    is_cut = len(rows) == ROWS_MAX
     if request.GET.get("format") == "csv":
         columns = list(rows[0]) if rows else list(question.groups)
-        return _download(HttpResponse(as_csv(columns, rows), content_type="text/csv; charset=utf-8"), "usage.csv")
-    return _json({"from": question.start, "to": question.end, "by": question.groups, "rows": rows})
+        response = HttpResponse(as_csv(columns, rows), content_type="text/csv; charset=utf-8")
+        response["x-truncated"] = str(is_cut).lower()
+        return _download(response, "usage.csv")
+    answer = {"from": question.start, "to": question.end, "by": question.groups, "truncated": is_cut, "rows": rows}
+    return _json(answer)
 
 
 @require_safe

@@ -296,6 +296,23 @@ async def test_the_api_tells_members_their_own_usage_and_superusers_all(members:
     assert await aside(users, "root") == ["alice", "=bob()"]
 
 
+async def test_the_api_says_when_rows_are_missing(members: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    await aside(members)
+
+    def answers() -> list[Any]:
+        client = Client()
+        client.force_login(User.objects.get(username="root"))
+        return [client.get(f"/usage/api/report?by=user{more}") for more in ("", "&format=csv")]
+
+    whole, whole_csv = await aside(answers)
+    monkeypatch.setattr("usage.reports.ROWS_MAX", 1)
+    monkeypatch.setattr("usage.views.ROWS_MAX", 1)
+    cut, cut_csv = await aside(answers)
+
+    assert (whole.json()["truncated"], cut.json()["truncated"]) == (False, True)
+    assert (whole_csv["x-truncated"], cut_csv["x-truncated"]) == ("false", "true")
+
+
 @pytest.mark.parametrize("wrong", ["from=yesterday", "by=secret", "user=one", "from=2030-01-02&to=2030-01-01"])
 async def test_the_api_refuses_what_makes_no_sense(wrong: str, members: Callable[[], Any]) -> None:
     tokens = await aside(members)
