@@ -70,7 +70,7 @@ def describe_tools(request: MessagesRequest, profile: Profile) -> OfferedTools:
     if not is_choice_meant(choice, request, offered):
         choice = {"type": "auto"}
     if not offered:
-        return OfferedTools(keys={}, tool_names={}, notes=(*notes, EMULATION))
+        return OfferedTools(keys={}, tool_names={}, notes=notes)
     schemas = {name: clean_schema(tool.get("input_schema"), profile) for name, tool in offered.items()}
     callable_ = _callable(schemas, choice)
     return OfferedTools(

@@ -18,6 +18,8 @@ from tests.translator.core.upstreams import (
 )
 from translator.core.events import BlockStop, InputJsonDelta, TextDelta
 from translator.core.openai_chat.tool_calls import MALFORMED
+from translator.core.openai_responses.decoder import Decoder as ResponsesDecoder
+from translator.core.switches import Profile
 
 CALL = '<tool_call>\n{"name": "Read", "arguments": {"path": "a"}}\n</tool_call>'
 HALF = CALL[: CALL.index('"a"') + 2]
@@ -171,6 +173,14 @@ def test_a_failure_amid_a_call_is_an_error():
 
     assert not any(isinstance(event, BlockStop) for event in events)
     assert "error" in summary(events)
+
+
+def test_calls_are_found_in_the_text_of_a_responses_upstream():
+    texts = [{"type": "response.output_text.delta", "delta": piece} for piece in ("Hm. ", CALL[:30], CALL[30:])]
+    subject = ResponsesDecoder(emulated(), profile=Profile(), new_id=lambda prefix: f"{prefix}_1")
+    events = subject.feed(sse(*texts, {"type": "response.completed", "response": {"status": "completed"}}))
+
+    assert summary(events) == {"blocks": ["Hm. ", A], "stop": "tool_use"}
 
 
 def test_without_tools_the_text_is_left_alone():

@@ -205,6 +205,7 @@ def test_a_responses_upstream_gets_the_same():
 def test_the_emulation_is_noted_and_of_native_models_it_is_not():
     assert EMULATION in rendered(tools=TOOLS, facts=EMULATED).notes
     assert EMULATION not in rendered(tools=TOOLS).notes
+    assert EMULATION not in rendered(facts=EMULATED).notes
 
 
 SHELF = [READ, BASH] + [{"name": f"tool_{n}", "description": "Does " + "much " * n, "input_schema": READ["input_schema"]} for n in range(20)]  # fmt: skip
