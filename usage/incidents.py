@@ -181,14 +181,15 @@ def _walk(
     errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
     columns = [column for subject in subjects for column in SUBJECTS[subject]]
     source = source_for(columns, scope, start - BASELINE, end, by_hour=True)
+    attempts = source.sums["attempts"]
     sets = ", ".join([*(["()"] if with_whole else []), *(f"({', '.join(SUBJECTS[subject])})" for subject in subjects)])
     flags = ", ".join(f"grouping({SUBJECTS[subject][0]})" for subject in subjects)
     statement = f"""
         SELECT {flags}, {", ".join(columns)},
-            coalesce(sum(attempts) FILTER (WHERE hour >= %s), 0)::bigint,
-            coalesce(sum(attempts) FILTER (WHERE hour >= %s AND state IN ({errors})), 0)::bigint,
-            coalesce(sum(attempts) FILTER (WHERE hour < %s), 0)::bigint,
-            coalesce(sum(attempts) FILTER (WHERE hour < %s AND state IN ({errors})), 0)::bigint
+            coalesce({attempts} FILTER (WHERE hour >= %s), 0)::bigint,
+            coalesce({attempts} FILTER (WHERE hour >= %s AND state IN ({errors})), 0)::bigint,
+            coalesce({attempts} FILTER (WHERE hour < %s), 0)::bigint,
+            coalesce({attempts} FILTER (WHERE hour < %s AND state IN ({errors})), 0)::bigint
         FROM {source.sql} WHERE hour >= %s AND hour < %s AND {scope.condition()}
         GROUP BY GROUPING SETS ({sets})"""
     with connection.cursor() as cursor:

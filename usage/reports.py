@@ -18,7 +18,7 @@ from usage.ids import first_id_at, moment_of
 from usage.models import UsageHour
 from usage.periods import CLOCK_SLACK, is_midnight
 from usage.rollups import ALL_TOKENS, HISTOGRAMS, SUMS
-from usage.sources import days_for, source_for
+from usage.sources import Source, days_for, source_for
 from usage.states import ERROR_STATES
 from usage.visibility import Scope
 
@@ -48,7 +48,6 @@ HOURS_OF = timedelta(days=31)
 CREDENTIAL_HOURS_OF = timedelta(days=7)
 #: The expressions that tell groups apart, and that name them.
 Column = tuple[str, str]
-_BUCKETS = [f"sum({name}[{n}])::bigint" for name in HISTOGRAMS for n in range(1, BUCKETS + 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,47 +101,54 @@ def report(question: Question, *, timed: int = TIMED_MAX) -> list[dict[str, Any]
     wanted = f"{source.span} >= %s AND {source.span} < %s {where}"
     places = [*source.places, question.start, question.end, *values]
     columns = [_group(group, source.span) for group in question.groups]
-    if source.has_histograms and len(columns) == GROUPS_MAX:
-        statement, places = _sums_and_some_times(question.groups, columns, source.sql, wanted, timed), places * 2
+    if source.buckets and len(columns) == GROUPS_MAX:
+        statement, places = _sums_and_some_times(question.groups, columns, source, wanted, timed), places * 2
     else:
-        times = _BUCKETS if source.has_histograms else ()
-        statement = _sums(question.groups, columns, source.sql, wanted, times)
+        statement = _sums(question.groups, columns, source, wanted, source.buckets)
     with connection.cursor() as cursor:
         cursor.execute(statement, places)
         return [_row(question.groups, values) for values in cursor.fetchall()]
 
 
-def _sums(groups: Sequence[str], columns: Sequence[Column], source: str, wanted: str, times: Iterable[str] = ()) -> str:
+def _sums(
+    groups: Sequence[str], columns: Sequence[Column], source: Source, wanted: str, times: Iterable[str] = ()
+) -> str:
     """Write a query for keys and names of each group, the sums, and the buckets of times."""
     errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
+    attempts = source.sums["attempts"]
     selected = [
         *(f"{key} AS k{at}, max({name}) AS n{at}" for at, (key, name) in enumerate(columns)),
-        *(f"sum({name})::bigint AS {name}" for name in SUMS),
-        f"coalesce(sum(attempts) FILTER (WHERE state IN ({errors})), 0)::bigint AS errors",
-        *times,
+        *(f"({aggregate})::bigint AS {name}" for name, aggregate in source.sums.items()),
+        f"coalesce({attempts} FILTER (WHERE state IN ({errors})), 0)::bigint AS errors",
+        *(f"({aggregate})::bigint" for aggregate in times),
     ]
     keys = ", ".join(f"k{at}" for at in range(len(columns)))
     order = [f"k{at}" for at, group in enumerate(groups) if group in SPANS]
     return f"""
-        SELECT {", ".join(selected)} FROM {source} WHERE {wanted}
-        {f"GROUP BY {keys}" if keys else ""} HAVING sum(attempts) > 0
+        SELECT {", ".join(selected)} FROM {source.sql} WHERE {wanted}
+        {f"GROUP BY {keys}" if keys else ""} HAVING {attempts} > 0
         ORDER BY {", ".join([*order, f"sum({ALL_TOKENS}) DESC"])} LIMIT {ROWS_MAX}"""
 
 
-def _sums_and_some_times(groups: Sequence[str], columns: Sequence[Column], source: str, wanted: str, timed: int) -> str:
+def _sums_and_some_times(
+    groups: Sequence[str], columns: Sequence[Column], source: Source, wanted: str, timed: int
+) -> str:
     """Write the same with the times of the first groups only: adding up buckets is three quarters of the work."""
     pairs = [(f"k{at}", key) for at, (key, _) in enumerate(columns)]
     same = " AND ".join(
         f"coalesce({k}, -1) = coalesce({key}, -1)" if key.endswith("_id") else f"{k} = {key}" for k, key in pairs
     )
     names = [f"{part}{at}" for at in range(len(columns)) for part in "kn"]
-    buckets = [f"b{at}" for at in range(len(_BUCKETS))]
+    buckets = [f"b{at}" for at in range(len(source.buckets))]
+    counted = ", ".join(
+        f"({aggregate})::bigint AS {name}" for aggregate, name in zip(source.buckets, buckets, strict=True)
+    )
     return f"""
         WITH found AS MATERIALIZED (
             SELECT *, row_number() OVER () AS place FROM ({_sums(groups, columns, source, wanted)}) AS sums
         ), times AS (
-            SELECT place, {", ".join(f"{sum_} AS {name}" for sum_, name in zip(_BUCKETS, buckets, strict=True))}
-            FROM {source} JOIN found ON {same} WHERE place <= {timed} AND {wanted} GROUP BY place
+            SELECT place, {counted}
+            FROM {source.sql} JOIN found ON {same} WHERE place <= {timed} AND {wanted} GROUP BY place
         )
         SELECT {", ".join([*names, *SUMS, "errors", *buckets])}
         FROM found LEFT JOIN times USING (place) ORDER BY place"""

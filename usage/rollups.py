@@ -32,6 +32,8 @@ SUMS = {
     "cost_nano": "coalesce(sum(cost_nano), 0)",
 }
 HISTOGRAMS = {"ttft_histogram": "ttft_ms", "duration_histogram": "duration_ms"}
+#: The places of a histogram's buckets, as Postgres counts them.
+PLACES = range(1, BUCKETS + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +72,13 @@ ROLLUPS = (HOURS, DAYS, CREDENTIAL_DAYS, CROSSED_DAYS)
 
 
 def keyed(source: str) -> str:
-    """Write a query for the records of `source`, with all that `summed` needs."""
+    """Write a query for the records of `source`, with their hour and day and the buckets of their times."""
     spans = ", ".join(f"date_trunc('{span}', started_at, 'UTC') AS {span}" for span in ("hour", "day"))
     buckets = ", ".join(f"{_bucket(column)} AS {column}_bucket" for column in HISTOGRAMS.values())
     return f"SELECT *, {ALL_TOKENS} AS all_tokens, {spans}, {buckets} FROM {source}"
 
 
-def summed(rollup: Rollup, sign: str = "") -> str:
+def _summed(rollup: Rollup, sign: str = "") -> str:
     """Write a query for the `rollup.columns` of the records of `keyed`; `-` makes the sums negative."""
     sums = [f"{sign}{expression} AS {name}" for name, expression in SUMS.items()]
     sums += [f"{_counted(f'{HISTOGRAMS[name]}_bucket', sign)} AS {name}" for name in rollup.histograms]
@@ -96,7 +98,7 @@ def _upsert(rollup: Rollup, sign: str) -> str:
     # One order of locking for all writers: sorted by time and key.
     return f"""
     INSERT INTO {rollup.table} AS h (key, {columns})
-    SELECT {rollup.key()} AS key, {columns} FROM ({summed(rollup, sign)}) AS s ORDER BY {rollup.span}, 1
+    SELECT {rollup.key()} AS key, {columns} FROM ({_summed(rollup, sign)}) AS s ORDER BY {rollup.span}, 1
     ON CONFLICT ({rollup.span}, key) DO UPDATE SET {", ".join(updates)}"""
 
 
@@ -106,7 +108,7 @@ def _bucket(column: str) -> str:
 
 
 def _counted(bucket: str, sign: str) -> str:
-    return f"ARRAY[{', '.join(f'({sign}count(*) FILTER (WHERE {bucket} = {n}))::int' for n in range(1, BUCKETS + 1))}]"
+    return f"ARRAY[{', '.join(f'({sign}count(*) FILTER (WHERE {bucket} = {n}))::int' for n in PLACES)}]"
 
 
 def _added(column: str) -> str:

@@ -7,26 +7,29 @@
 | both | `CROSSED_DAYS`, without percentiles | the records |
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from usage.ids import first_id_at
 from usage.periods import CLOCK_SLACK
-from usage.rollups import CREDENTIAL_DAYS, CROSSED_DAYS, DAYS, HOURS, Rollup, keyed, summed
+from usage.rollups import CREDENTIAL_DAYS, CROSSED_DAYS, DAYS, HISTOGRAMS, HOURS, PLACES, SUMS, Rollup, keyed
 from usage.visibility import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What stands behind FROM, and the values for its places."""
+    """What stands behind FROM with the values for its places, and how its rows are added up."""
 
     sql: str
     places: tuple[Any, ...] = ()
     #: The column of time.
     span: str
-    has_histograms: bool = True
+    #: An aggregate for each of `usage.rollups.SUMS`.
+    sums: Mapping[str, str]
+    #: One for each bucket of each of `usage.rollups.HISTOGRAMS`; none where no times are known.
+    buckets: Sequence[str]
 
 
 def source_for(columns: Iterable[str], scope: Scope, start: datetime, end: datetime, *, by_hour: bool) -> Source:
@@ -44,15 +47,23 @@ def days_for(columns: Iterable[str]) -> Rollup:
 
 
 def _of_rollup(rollup: Rollup) -> Source:
-    return Source(sql=rollup.table, span=rollup.span, has_histograms=rollup.has_histograms)
+    return Source(
+        sql=rollup.table,
+        span=rollup.span,
+        sums={name: f"sum({name})" for name in SUMS},
+        buckets=[f"sum({name}[{n}])" for name in rollup.histograms for n in PLACES],
+    )
 
 
 def _of_records(start: datetime, end: datetime) -> Source:
-    """Sum up the settled records of a time by hour, into the columns that a table of sums has."""
-    whole = Rollup(table="usage_usagerecord", span="hour", groups=CROSSED_DAYS.groups)
-    records = f"{whole.table} WHERE id >= %s AND id < %s AND started_at >= %s AND started_at < %s AND state <> 'open'"
+    """Read the settled records of a time."""
+    records = (
+        "usage_usagerecord WHERE id >= %s AND id < %s AND started_at >= %s AND started_at < %s AND state <> 'open'"
+    )
     return Source(
-        sql=f"(WITH keyed AS ({keyed(records)}) {summed(whole)}) AS hours",
+        sql=f"({keyed(records)}) AS records",
         places=(first_id_at(start - CLOCK_SLACK), first_id_at(end + CLOCK_SLACK), start, end),
         span="hour",
+        sums=SUMS,
+        buckets=[f"count(*) FILTER (WHERE {name}_bucket = {n})" for name in HISTOGRAMS.values() for n in PLACES],
     )
