@@ -7,6 +7,8 @@ from random import Random
 
 from tests.e2e.sdk_streams import STREAMS
 from tests.translator.core import test_decoder_responses as responses
+from tests.translator.core.emulation import test_detector as emulation
+from tests.translator.core.emulation.texts import read
 from tests.translator.core.test_encoder import STREAM as MESSAGES_STREAM
 from tests.translator.core.test_stream_rules import check_inputs, check_keeps_the_rules
 from tests.translator.core.upstreams import answer, decoder, encode, sse
@@ -28,6 +30,7 @@ __all__ = ["TARGETS"]
 
 CHAT_STREAMS = [sse(*frames) for frames, _ in STREAMS.values() if isinstance(frames, list)]
 RESPONSES_STREAMS = [stream for stream, *_ in responses.STREAMS.values()]
+EMULATED_TEXTS = [text.encode() for text, *_ in (*emulation.FORMS.values(), *emulation.REPAIRS.values())]
 REQUEST = {
     "model": "m",
     "max_tokens": 9,
@@ -92,6 +95,18 @@ def decode_responses(data: bytes, dice: Random) -> None:
     check_keeps_the_rules(encode(events))
 
 
+def find_calls(data: bytes, dice: Random) -> None:
+    """A model's text is told the same however it is cut, nothing of it is lost, and inputs are objects."""
+    text, is_truncated = data.decode(errors="replace"), dice.random() < 0.3
+    told, notes, detector = read(text, is_truncated=is_truncated)
+
+    assert read(text, step=dice.choice((1, 2, 3, 7, 50)), is_truncated=is_truncated)[:2] == (told, notes)
+    assert detector.calls.count or "".join(told) == text
+    calls = [part for part in told if isinstance(part, tuple)]
+    is_whole = not (detector.is_broken or detector.calls.is_cut)
+    assert all(isinstance(given, dict) for _, given in (calls if is_whole else calls[:-1]))
+
+
 def pass_through(data: bytes, dice: Random) -> None:
     """What passes unchanged ends properly, and what is seen of it is no nonsense."""
     for subject in (
@@ -110,7 +125,8 @@ def read_request(data: bytes, dice: Random) -> None:
     try:
         request = parse_request(data)
         profile = PROFILES[dice.choice(sorted(PROFILES))]
-        body = render_request(request, profile=profile, model=ModelFacts(name="up")).body
+        facts = ModelFacts(name="up", tools=dice.choice(("native", "emulated")))
+        body = render_request(request, profile=profile, model=facts).body
     except TranslationError:
         return
     assert body["messages"]
@@ -130,6 +146,7 @@ TARGETS: Mapping[str, tuple[Callable[[bytes, Random], None], Sequence[bytes]]] =
     "decode_chat": (decode_chat, CHAT_STREAMS),
     "decode_chat_body": (decode_chat_body, [b.split(b"\n\n")[0].removeprefix(b"data: ") for b in CHAT_STREAMS]),
     "decode_responses": (decode_responses, RESPONSES_STREAMS + CHAT_STREAMS),
+    "find_calls": (find_calls, EMULATED_TEXTS),
     "pass_through": (pass_through, [MESSAGES_STREAM.encode(), *CHAT_STREAMS]),
     "read_request": (read_request, [json.dumps(REQUEST).encode()]),
     "read_failure": (read_failure, ERRORS),

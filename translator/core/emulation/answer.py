@@ -31,6 +31,8 @@ class EmulatedCalls:
         """
         #: Calls that were written.
         self.count = 0
+        #: Whether the model has said anything, written or held.
+        self.has_heard = False
         self._blocks = blocks
         self._detector = Detector(Tools(schemas))
         self._new_id = new_id
@@ -65,6 +67,7 @@ class EmulatedCalls:
 
     def feed(self, text: str) -> None:
         """Write what `text` adds."""
+        self.has_heard = self.has_heard or not text.isspace()
         self._write(self._detector.feed(text))
 
     def finish(self, *, is_truncated: bool) -> None:

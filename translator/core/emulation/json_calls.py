@@ -211,7 +211,7 @@ class JsonCalls:
     def _begin_value(self, key: str, token: Token) -> None:
         self._key = None
         is_object = token == (Kind.OPEN, "{")
-        if key in LISTS and token[0] is Kind.OPEN:
+        if key in LISTS and token[0] is Kind.OPEN and self._call.name is None:
             self._call.is_list = True
             if is_object:
                 self._begin_call()

@@ -17,8 +17,8 @@ __all__ = ["TagCall"]
 
 #: Characters of a tag, at most.
 MAX_TAG = 300
-HEAD = re.compile(rf"<{PREFIX}(?:function=|invoke name=)\s*[\"']?([^\"'<>\n]+)[\"']?[^<>\n]*>")
-PARAMETER = re.compile(rf"<{PREFIX}param(?:eter)?(?:=|\s+name=)\s*[\"']?([^\"'<>\n]+)[\"']?[^<>\n]*>")
+HEAD = re.compile(rf"<{PREFIX}(?:function=|invoke name=) *[\"']?([^\"'<>\n]+)[\"']?[^<>\n]*>")
+PARAMETER = re.compile(rf"<{PREFIX}param(?:eter)?(?:=| name=) *[\"']?([^\"'<>\n]+)[\"']?[^<>\n]*>")
 END = re.compile(rf"</{PREFIX}(?:function|invoke)>")
 PARAMETERS = Marks(f"<{prefix}param{rest}" for prefix in PREFIXES for rest in ("eter=", "eter name=", "=", " name="))
 ENDS = Marks(f"</{prefix}{name}>" for prefix in PREFIXES for name in ("function", "invoke"))

@@ -46,8 +46,8 @@ class Content:
 
     @property
     def has_output(self) -> bool:
-        """Whether anything was emitted that a client would show or run."""
-        return self._blocks.has_output
+        """Whether the model has said anything that a client would show or run, though it may still be held."""
+        return self._blocks.has_output or (self._emulated is not None and self._emulated.has_heard)
 
     @property
     def is_cut(self) -> bool:

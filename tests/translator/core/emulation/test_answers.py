@@ -115,6 +115,16 @@ def test_a_demand_is_not_unmet_where_tokens_ran_out():
     assert subject.notes == ()
 
 
+def test_what_is_held_is_output_too():
+    """So that the clock for the first word stops, and no other attempt is made."""
+    subject = decoder(emulated())
+
+    subject.feed(sse(chunk(content="\n ")))
+    assert not subject.has_output
+    subject.feed(sse(chunk(content='{"arguments": {"path": "a')))
+    assert subject.has_output
+
+
 def test_thinking_is_no_place_for_calls():
     stream = sse(chunk(reasoning_content=f"I could say {CALL}"), chunk(content=CALL), finish())
 
