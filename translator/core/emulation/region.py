@@ -27,11 +27,11 @@ FENCE = re.compile(r"`{3,}[ \t]*[A-Za-z_0-9]*")
 INNER_FENCE = re.compile(r"`{3,}(?:json)?\s*(?=[\[{])")
 INNER_FENCE_BEGUN = re.compile(r"`+(?:j(?:s(?:o(?:n)?)?)?)?\s*")
 TICKS = re.compile(r"`+")
-#: A name before its arguments, as Mistral, DeepSeek and Kimi write it; and as much of that as has come.
+#: A name before its arguments, as Mistral, DeepSeek, Kimi and GLM write it; and as much of that as has come.
 SEPARATOR = rf"<[{BAR}|]tool[{LOW_LINE}_ ](?:sep|call_argument_begin)[{BAR}|]>"
 NAMED = re.compile(
     rf"(?:function\s*{SEPARATOR}\s*)?([\w.:/-]+)\s*(?:\[CALL_ID\][\w-]*)?(?:\[ARGS\]|{SEPARATOR})?\s*"
-    r"(```(?:json)?\s*)?(?=\{)"
+    r"(```(?:json)?\s*)?(?=\{|<arg_key>)"
 )
 NAMED_BEGUN = re.compile(
     r"(?:function\s*<[^<>\n]{0,40}>\s*)?[\w.:/-]*\s*(?:\[[A-Z_]{0,9}(?:\][\w-]*(?:\[[A-Z]*\]?)?)?|<[^<>\n]{0,40}>?)?\s*"
@@ -236,7 +236,11 @@ class Region:
         self._source.call.stop()
         self._is_fenced = found[2] is not None
         self._source.at = found.end()
-        self._reader = JsonInput(self._source, self._calls)
+        if self._source.text[found.end()] == "{":
+            self._reader = JsonInput(self._source, self._calls)
+        else:
+            self._source.input.start(found.end())
+            self._reader = TagCall(self._source, self._calls, is_named=True)
         return True
 
     def _leave(self) -> bool:

@@ -1,7 +1,8 @@
 """A call written in tags: its name in the first, each argument in one of its own, as plain text.
 
 `<function=NAME><parameter=KEY>value</parameter></function>`, or `<invoke name="NAME"><parameter name="KEY">value</parameter>
-</invoke>`. Some models write the arguments as one JSON object in the outer tag instead.
+</invoke>`. Some models write the arguments as one JSON object in the outer tag instead, and GLM writes no outer tag:
+`NAME<arg_key>KEY</arg_key><arg_value>value</arg_value>`.
 """
 
 import re
@@ -19,10 +20,12 @@ __all__ = ["TagCall"]
 MAX_TAG = 300
 HEAD = re.compile(rf"<{PREFIX}(?:function=|invoke name=) *[\"']?([^\"'<>\n]+)[\"']?[^<>\n]*>")
 PARAMETER = re.compile(rf"<{PREFIX}param(?:eter)?(?:=| name=) *[\"']?([^\"'<>\n]+)[\"']?[^<>\n]*>")
+PAIR = re.compile(r"<arg_key>\s{0,9}([^<>\n]+?)\s{0,9}</arg_key>\s{0,9}<arg_value>")
 END = re.compile(rf"</{PREFIX}(?:function|invoke)>")
 PARAMETERS = Marks(f"<{prefix}param{rest}" for prefix in PREFIXES for rest in ("eter=", "eter name=", "=", " name="))
 ENDS = Marks(f"</{prefix}{name}>" for prefix in PREFIXES for name in ("function", "invoke"))
-VALUE_ENDS = Marks(f"</{prefix}{name}>" for prefix in PREFIXES for name in ("parameter", "param"))
+PAIRS = Marks(("<arg_key>",))
+VALUE_ENDS = Marks(("</arg_value>", *(f"</{prefix}{name}>" for prefix in PREFIXES for name in ("parameter", "param"))))
 SPACE = re.compile(r"\s*")
 
 
@@ -39,12 +42,19 @@ class Place(Enum):
 class TagCall:
     """Reads one call."""
 
-    def __init__(self, source: Source, calls: Calls) -> None:
-        """Start where the first tag begins."""
+    def __init__(self, source: Source, calls: Calls, *, is_named: bool = False) -> None:
+        """Start where the first tag begins.
+
+        Args:
+            source: The text.
+            calls: Where to tell the call.
+            is_named: Whether its name stood before, with no tag around the call: then it is open already.
+        """
         self.state = State.READING
         self._source = source
         self._calls = calls
-        self._place = Place.HEAD
+        self._is_named = is_named
+        self._place = Place.BODY if is_named else Place.HEAD
         self._json: JsonInput | None = None
         #: How the arguments are written, once the first has come.
         self._has_tags = False
@@ -66,7 +76,7 @@ class TagCall:
             if self._json.state is State.DONE:
                 self._place = Place.BODY
         if self._place is Place.BODY:
-            self._end_call(is_closed=False)
+            self._end_call(is_closed=self._is_named)
         else:
             self.state = State.BROKEN if self._calls.is_open else State.REJECTED
 
@@ -117,17 +127,28 @@ class TagCall:
             if found is None or found.end() - at > MAX_TAG:
                 return self._wait_for_tag()
             self._begin_value(found)
+        elif PAIRS.at(text, at):
+            return self._read_pair(PAIR.match(text, at))
         elif found := END.match(text, at):
             source.at = found.end()
             self._end_call(is_closed=True)
         elif text[at] == "{" and not self._has_tags and not self._has_json:
             self._json = JsonInput(source, self._calls)
             self._place = Place.JSON
-        elif not source.is_last and (PARAMETERS.may_begin(text, at) or ENDS.may_begin(text, at)):
+        elif not source.is_last and any(marks.may_begin(text, at) for marks in (PARAMETERS, PAIRS, ENDS)):
             return False
         else:
-            self._end_call(is_closed=False)
+            self._end_call(is_closed=self._is_named)
         return True
+
+    def _read_pair(self, found: re.Match[str] | None) -> bool:
+        source = self._source
+        if found is not None and found.end() - source.at <= MAX_TAG:
+            self._begin_value(found)
+            return True
+        if source.is_last or len(source.text) - source.at >= MAX_TAG:
+            self.state = State.BROKEN
+        return False
 
     def _begin_value(self, tag: re.Match[str]) -> None:
         if not self._has_tags:
