@@ -8,7 +8,7 @@ settles once: the usage record gets its terminal state, the credential its outco
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from keys.dispatch import Attempt, Claim, Dispatcher
@@ -17,6 +17,7 @@ from translator import refusals
 from translator.bookkeeping import Caller, open_record, settlement_of
 from translator.calls import Call, Goal, Prepared
 from translator.core.calibration import Calibration
+from translator.core.emulation.refusal import TOOLS_REFUSED, refuses_tools
 from translator.core.errors import ClientError
 from translator.core.events import UsageSource
 from translator.core.openai_chat.adapt import Adaptation
@@ -278,6 +279,8 @@ class Run:
 
     async def _refused(self, error: ClientError, *, status: int, text: str) -> Failure:
         """Settle an answer that is an error, whether its status said so or its body."""
+        if refuses_tools(status, text):
+            self.prepared = replace(self.prepared, notes=(*self.prepared.notes, TOOLS_REFUSED))
         answer = self._answer
         outcome = Outcome(
             kind=Kind.HTTP_ERROR if answer and answer.status != 200 else Kind.BAD_ANSWER,

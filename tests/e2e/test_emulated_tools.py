@@ -14,6 +14,7 @@ from tests.e2e.claude_code import ClaudeCode, Desk, claude_code, result_of, tool
 from tests.e2e.ledger import assert_ledger_adds_up
 from tests.gateway import RunningGateway
 from tests.upstream import ScriptedUpstream
+from usage.pages.notes import in_words
 
 __all__ = ["claude_code"]
 
@@ -126,6 +127,16 @@ def test_tokens_are_counted_as_they_are_sent(
     message = converse(client, [user("Hello")], False)
 
     assert counted.input_tokens == pytest.approx(message.usage.input_tokens, rel=0.25)
+
+
+def test_a_model_that_refuses_tools_is_noted_with_what_to_do(
+    client: anthropic.Anthropic, emulating: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    with pytest.raises(anthropic.BadRequestError, match="does not support tools"):
+        converse(client, [user("Hello")], False, model="script/status=400,message=gemma+does+not+support+tools")
+
+    assert emulating.settled()[-1]["notes"] == ["tools_refused"]
+    assert "can be emulated" in in_words("tools_refused")
 
 
 def test_repairs_are_counted_for_prometheus(

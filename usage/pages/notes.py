@@ -31,6 +31,7 @@ WORDS = {
     "tool_tag_unclosed": "a tag of a tool call was not closed",
     "tool_type_mended": "an argument got the type that the tool's schema asks for",
     "tool_without_name_dropped": "a tool call without a name was left out of the answer",
+    "tools_refused": "the upstream says that this model takes no tools: on the upstream model's page they can be emulated in the prompt",
     "usage_absurd": "the upstream's token counts made no sense and were replaced by an estimate",
     "usage_decreased": "the upstream's token counts went down in the middle; the largest count",
 }
