@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from keys.networks import Network, is_within
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEntry:
@@ -19,6 +21,8 @@ class TokenEntry:
     team_name: str
     #: Aliases or patterns it may use; empty means all.
     scopes: tuple[str, ...]
+    #: Where it may be used; empty means everywhere.
+    networks: tuple[Network, ...] = ()
     expires_at: datetime
     rpm: int | None
     tpm: int | None
@@ -27,6 +31,10 @@ class TokenEntry:
     def may_use(self, alias: str) -> bool:
         """Tell whether the scopes let this token send `alias`."""
         return not self.scopes or any(matches(pattern, alias) for pattern in self.scopes)
+
+    def may_come_from(self, address: str) -> bool:
+        """Tell whether this token may be used from an address."""
+        return not self.networks or is_within(address, self.networks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

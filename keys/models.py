@@ -303,6 +303,8 @@ class ClientToken(models.Model):
     scopes = models.JSONField(
         default=list, blank=True, help_text="Aliases or patterns that it may use; empty means all."
     )
+    #: As `keys.networks` writes them; empty means everywhere.
+    networks = models.JSONField(default=list, db_default=[], blank=True)
     rpm = models.PositiveIntegerField("requests per minute", null=True, blank=True)
     tpm = models.PositiveIntegerField("tokens per minute", null=True, blank=True)
     concurrency = models.PositiveIntegerField("requests at once", null=True, blank=True)

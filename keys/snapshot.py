@@ -11,6 +11,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from keys.entries import AliasEntry, CredentialEntry, ModelEntry, RouteEntry, Target, TokenEntry, UpstreamEntry, matches
+from keys.networks import networks_of
 from keys.secrets import KeyRing, Place, SealingError
 
 #: Changes when any row that the directory reads changes. Columns that change all the time are left out.
@@ -25,12 +26,12 @@ SELECT string_agg(part, ' ') FROM (
   SELECT concat(count(*), ':', sum(hash_record_extended(t, 0))) FROM auth_user_groups t UNION ALL
   SELECT concat(count(*), ':', sum(hash_record_extended(ROW(id, username, is_active), 0))) FROM auth_user UNION ALL
   SELECT concat(count(*), ':', sum(hash_record_extended(
-    ROW(id, user_id, name, digest, scopes, rpm, tpm, concurrency, expires_at, revoked_at), 0))) FROM keys_clienttoken
+    ROW(id, user_id, name, digest, scopes, networks, rpm, tpm, concurrency, expires_at, revoked_at), 0))) FROM keys_clienttoken
 ) AS parts
 """
 TOKENS = """
 SELECT t.digest, t.id, t.name, t.user_id, u.username AS user_name, team.id AS team_id,
-       coalesce(team.name, '') AS team_name, t.scopes, t.expires_at, t.rpm, t.tpm, t.concurrency
+       coalesce(team.name, '') AS team_name, t.scopes, t.networks, t.expires_at, t.rpm, t.tpm, t.concurrency
 FROM keys_clienttoken t JOIN auth_user u ON u.id = t.user_id
 LEFT JOIN LATERAL (
   SELECT g.id, g.name FROM auth_user_groups ug JOIN auth_group g ON g.id = ug.group_id
@@ -148,7 +149,7 @@ async def load_snapshot(connection: psycopg.AsyncConnection[Any], ring: KeyRing)
         fingerprint=fingerprint,
         token_ids=frozenset(row["id"] for row in tokens),
         ended=ended,
-        tokens={row.pop("digest"): TokenEntry(**row | {"scopes": tuple(row["scopes"])}) for row in tokens},
+        tokens={row.pop("digest"): _token(row) for row in tokens},
         upstreams=upstreams,
         models=models,
         credentials=_by_upstream([credential_entry(row, ring) for row in credentials]),
@@ -162,6 +163,10 @@ async def read_fingerprint(connection: psycopg.AsyncConnection[Any]) -> str:
     cursor = await connection.execute(FINGERPRINT)
     row = await cursor.fetchone()
     return str(row[0]) if row else ""
+
+
+def _token(row: Row) -> TokenEntry:
+    return TokenEntry(**row | {"scopes": tuple(row["scopes"]), "networks": networks_of(row["networks"])})
 
 
 def credential_entry(row: Row, ring: KeyRing) -> CredentialEntry:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
 
-from members.addresses import address_of
+from keys.addresses import address_of
 
 READING = ("GET", "HEAD", "OPTIONS", "TRACE")
 NAME = "SELECT set_config('bridge.actor', %s, false), set_config('bridge.address', %s, false)"

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
+from keys.addresses import address_of
 from keys.roles import permissions_of, roles_of
-from members.addresses import address_of
 from members.lockout import count_failure, forget_failures, is_locked
 
 

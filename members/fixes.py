@@ -65,6 +65,13 @@ def _forbidden_model(case: Case) -> Advice:
     )
 
 
+def _forbidden_place(case: Case) -> Advice:
+    return Advice(
+        wrong=f"The request came from an address that this token may not be used from ({case.refusal.message}).",
+        fix=f"It may be used from: {', '.join(case.token.networks[:NAMES_MAX])}. Call from there, or ask an administrator.",
+    )
+
+
 def _two_tokens(case: Case) -> Advice:
     return Advice(
         wrong="The client sent two different tokens of Bridge.",
@@ -124,6 +131,7 @@ RULES: tuple[tuple[Callable[[TokenRefusal], bool], Callable[[Case], Advice]], ..
         ),
     ),
     (_is(403, "may not use the model"), _forbidden_model),
+    (_is(403, "may not be used from"), _forbidden_place),
     (
         _is(403),
         _says(

@@ -18,9 +18,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django_otp import login as otp_login
 from django_otp import match_token
 
+from keys.addresses import address_of
 from members import second_factor
 from members.access import member_of
-from members.addresses import address_of
 from members.audit import acting
 from members.forms import CodeForm, ProofForm
 from members.proof import is_fresh, prove, prove_url

@@ -19,12 +19,15 @@ class Limits:
     """What a token may do."""
 
     scopes: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
     rpm: int | None = None
     tpm: int | None = None
     concurrency: int | None = None
 
     def __str__(self) -> str:
         parts = [", ".join(self.scopes) or "every model"]
+        if self.networks:
+            parts.append(f"from {', '.join(self.networks)}")
         for number, unit in ((self.rpm, "requests/min"), (self.tpm, "tokens/min"), (self.concurrency, "at once")):
             if number is not None:
                 parts.append(f"{number} {unit}")
@@ -32,11 +35,18 @@ class Limits:
 
     def as_arguments(self) -> dict[str, Any]:
         """Return them as `issue_token` takes them."""
-        return {"scopes": list(self.scopes), "rpm": self.rpm, "tpm": self.tpm, "concurrency": self.concurrency}
+        lists = {"scopes": list(self.scopes), "networks": list(self.networks)}
+        return lists | {"rpm": self.rpm, "tpm": self.tpm, "concurrency": self.concurrency}
 
 
 def limits_of(token: ClientToken) -> Limits:
-    return Limits(scopes=tuple(token.scopes), rpm=token.rpm, tpm=token.tpm, concurrency=token.concurrency)
+    return Limits(
+        scopes=tuple(token.scopes),
+        networks=tuple(token.networks),
+        rpm=token.rpm,
+        tpm=token.tpm,
+        concurrency=token.concurrency,
+    )
 
 
 def offered_limits(user: Any) -> list[Limits]:

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import NinjaAPI
 from ninja.security import APIKeyHeader, HttpBearer
 
+from keys.addresses import address_of
 from keys.entries import TokenEntry
 from keys.last_refused import Refused
 from keys.tokens import PREFIX
@@ -112,12 +113,15 @@ def authenticate(request: HttpRequest, gateway: Gateway) -> TokenEntry:
         known = [entry.id for token in ours if (entry := gateway.directory.authenticate(token))]
         raise Unauthorized(refusals.TWO_TOKENS, known)
     entry = gateway.directory.authenticate(ours[0]) if ours else None
+    address = address_of(request)
     if entry is None:
-        wait_s = gateway.strangers.note(request.META.get("REMOTE_ADDR", ""), monotonic())
+        wait_s = gateway.strangers.note(address, monotonic())
         REFUSED_STRANGERS.inc()
         error = refusals.too_many_guesses(wait_s) if wait_s else refusals.NO_TOKEN
         ended = gateway.directory.ended(ours[0]) if ours else None
         raise Unauthorized(error, [ended] if ended is not None else [], noted=refusals.REVOKED)
+    if not entry.may_come_from(address):
+        raise Unauthorized(refusals.forbidden_place(address), [entry.id])
     return entry
 
 

@@ -55,6 +55,15 @@ def forbidden_model(alias: str) -> ClientError:
     )
 
 
+def forbidden_place(address: str) -> ClientError:
+    return ClientError(
+        status=403,
+        type=ErrorType.PERMISSION,
+        message=f"this token may not be used from {address[:60] or 'an unknown address'}",
+        headers=NO_RETRY,
+    )
+
+
 def not_found(path: str) -> ClientError:
     return ClientError(status=404, type=ErrorType.NOT_FOUND, message=f"there is nothing at {path[:200]}")
 

@@ -15,7 +15,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from keys.addresses import address_of
 from keys.models import ClientToken
+from keys.networks import is_within, networks_of
 from keys.tokens import digest, is_well_formed
 from usage.exports import as_csv, records_csv, records_json
 from usage.periods import day_start, parse_day
@@ -95,20 +97,22 @@ async def scope_of_asker(request: HttpRequest) -> Scope:
     """
     token = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
     if token:
-        return await sync_to_async(_scope_of_token)(token.strip())
+        return await sync_to_async(_scope_of_token)(token.strip(), address_of(request))
     user = await request.auser()
     if not user.is_authenticated:
         raise Refused(HTTPStatus.UNAUTHORIZED, "log in, or send a client token")
     return await sync_to_async(scope_of)(user)
 
 
-def _scope_of_token(plain: str) -> Scope:
+def _scope_of_token(plain: str, address: str) -> Scope:
     row = None
     if is_well_formed(plain):
         alive = ClientToken.objects.filter(revoked_at=None, expires_at__gt=timezone.now(), user__is_active=True)
         row = alive.select_related("user").filter(digest=digest(plain)).first()
     if row is None:
         raise Refused(HTTPStatus.UNAUTHORIZED, "the client token is unknown")
+    if row.networks and not is_within(address, networks_of(row.networks)):
+        raise Refused(HTTPStatus.FORBIDDEN, f"the client token may not be used from {address}")
     if READ_SCOPE not in row.scopes:
         raise Refused(HTTPStatus.FORBIDDEN, f"the client token lacks the scope {READ_SCOPE}")
     return scope_of(row.user)

@@ -12,6 +12,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from keys.models import ClientToken
+from keys.networks import parse_networks
 from keys.roles import visible_tokens
 from keys.searching import SearchInTime
 from keys.tokens import LIFE_DEFAULT, issue_token, revoke_token
@@ -34,6 +35,12 @@ class ClientTokenForm(forms.ModelForm):  # type: ignore[type-arg]
         help_text="That it may use: names or patterns such as claude-*, with commas between. Empty means all.",
     )
 
+    networks = forms.CharField(
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Addresses and networks that it may be used from: 10.0.0.0/8, 192.0.2.7. Empty means everywhere.",
+    )
+
     class Meta:
         model = ClientToken
         fields = ["user", "name", "rpm", "tpm", "concurrency"]
@@ -49,9 +56,16 @@ class ClientTokenForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance.pk:
             del self.fields["days"]
             self.fields["models"].initial = ", ".join(self.instance.scopes)
+            self.initial["networks"] = ", ".join(self.instance.networks)
 
     def clean_models(self) -> list[str]:
         return [name for raw in self.cleaned_data["models"].split(",") if (name := raw.strip())]
+
+    def clean_networks(self) -> list[str]:
+        try:
+            return parse_networks(self.cleaned_data["networks"])
+        except ValueError as exc:
+            raise forms.ValidationError(str(exc)) from exc
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -88,8 +102,19 @@ class ClientTokenAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
 
     def get_fields(self, request: HttpRequest, obj: ClientToken | None = None) -> list[str]:
         if obj is None:
-            return ["user", "name", "days", "models", "rpm", "tpm", "concurrency"]
-        return ["shown", "user", "name", "state", "models", "rpm", "tpm", "concurrency", *self.readonly_fields[2:]]
+            return ["user", "name", "days", "models", "networks", "rpm", "tpm", "concurrency"]
+        return [
+            "shown",
+            "user",
+            "name",
+            "state",
+            "models",
+            "networks",
+            "rpm",
+            "tpm",
+            "concurrency",
+            *self.readonly_fields[2:],
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ClientToken | None = None) -> list[str]:
         return [*self.readonly_fields, "user"] if obj else []
@@ -113,15 +138,16 @@ class ClientTokenAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
         return "valid" if token.expires_at > timezone.now() else "expired"
 
     def save_model(self, request: HttpRequest, obj: ClientToken, form: ClientTokenForm, change: bool) -> None:
-        obj.scopes = form.cleaned_data["models"]
+        obj.scopes, obj.networks = form.cleaned_data["models"], form.cleaned_data["networks"]
         if change:
-            obj.save(update_fields=["name", "scopes", "rpm", "tpm", "concurrency"])
+            obj.save(update_fields=["name", "scopes", "networks", "rpm", "tpm", "concurrency"])
             return
         row, request.plain_token = issue_token(  # type: ignore[attr-defined]
             obj.user,
             obj.name,
             life=timedelta(days=form.cleaned_data["days"]),
             scopes=obj.scopes,
+            networks=obj.networks,
             rpm=obj.rpm,
             tpm=obj.tpm,
             concurrency=obj.concurrency,

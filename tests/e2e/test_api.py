@@ -132,7 +132,7 @@ def test_head_of_the_root_is_answered(one: RunningGateway) -> None:
     assert httpx.head(one.base_url, trust_env=False).status_code == 200
 
 
-def test_a_token_that_is_revoked_ends_its_streams(one: RunningGateway) -> None:
+def test_a_token_that_is_revoked_ends_its_streams(one: RunningGateway, upstream: ScriptedUpstream) -> None:
     token = one.issue_token("leaver")
     began = time.monotonic()
     leaver = RunningGateway(**{**one.__dict__, "token": token})
@@ -147,6 +147,7 @@ def test_a_token_that_is_revoked_ends_its_streams(one: RunningGateway) -> None:
 
     assert b"authentication_error" in last
     assert time.monotonic() - began < 30
+    upstream.wait_for(lambda truth: truth["totals"]["open"] == 0, within_s=2)
     assert ask(leaver, "mock-n1-d0").status == 401
 
 

@@ -204,6 +204,7 @@ def test_a_token_is_shown_once_when_issued(client_of, alice: User, bob: User) ->
     browser = client_of(alice)
     url = reverse("admin:keys_clienttoken_add")
     data = {"user": bob.pk, "name": "laptop", "days": 30, "models": "claude-*, gpt-5", "rpm": "", "tpm": "10000"}
+    data["networks"] = "10.0.0.0/8, 192.0.2.7"
 
     answer = browser.post(url, data)
 
@@ -212,12 +213,25 @@ def test_a_token_is_shown_once_when_issued(client_of, alice: User, bob: User) ->
     assert found is not None
     assert digest(found[0]) == row.digest
     assert (row.scopes, row.tpm, row.rpm) == (["claude-*", "gpt-5"], 10_000, None)
+    assert row.networks == ["10.0.0.0/8", "192.0.2.7/32"]
     assert "no-store" in answer["Cache-Control"]
     for page in (url, reverse("admin:keys_clienttoken_change", args=[row.pk]), "/admin/"):
         assert found[0][8:20] not in browser.get(page).content.decode()
     assert found[0] not in repr([session.get_decoded() for session in Session.objects.all()])
     assert found[0] not in repr(list(LogEntry.objects.values()))
     assert found[0] not in str(browser.cookies)
+
+
+def test_a_mistake_in_a_tokens_networks_is_told(client_of, alice: User, bob: User) -> None:
+    row, _ = issue_token(bob, networks=["10.0.0.0/8"])
+    url = reverse("admin:keys_clienttoken_change", args=[row.pk])
+    browser = client_of(alice)
+
+    answer = browser.post(url, {"name": "x", "models": "", "networks": "10.0.0.0/8, the office"})
+
+    assert "the is neither an address nor a network" in answer.content.decode()
+    assert ClientToken.objects.get().networks == ["10.0.0.0/8"]
+    assert 'value="10.0.0.0/8"' in browser.get(url).content.decode()
 
 
 def test_a_token_can_be_edited_but_not_its_user_nor_its_life(client_of, alice: User, bob: User) -> None:

@@ -124,13 +124,14 @@ def test_what_is_no_token_is_not_issued(client_of, bob: User, data: dict[str, st
 
 
 def test_a_member_gets_around_no_limit_by_a_new_token(client_of, bob: User) -> None:
-    row, _ = issue_token(bob, scopes=["claude-haiku-*"], rpm=5)
+    row, _ = issue_token(bob, scopes=["claude-haiku-*"], networks=["10.0.0.0/8"], rpm=5)
     revoke_token(row.pk)
 
     client_of(bob).post("/tokens/new/", {"name": "mine", "days": "30", "like": "7", "scopes": "*", "rpm": "9"})
 
     fresh = ClientToken.objects.latest("pk")
     assert (fresh.name, fresh.scopes, fresh.rpm) == ("mine", ["claude-haiku-*"], 5)
+    assert fresh.networks == ["10.0.0.0/8"]
 
 
 def test_rotating_keeps_the_limits_and_ends_the_old_token(client_of, bob: User) -> None:

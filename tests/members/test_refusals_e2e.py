@@ -36,6 +36,9 @@ WAYS = {
     "expired": Way(status=401, message="revoked or has expired", prepare=changed("expires_at = now()")),
     "revoked": Way(status=401, message="revoked or has expired", prepare=changed("revoked_at = now()")),
     "model": Way(status=403, message="may not use the model", prepare=changed("""scopes = '["other"]'""")),
+    "place": Way(
+        status=403, message="may not be used from 127.0.0.1", prepare=changed("""networks = '["192.0.2.0/24"]'""")
+    ),
     "rate": Way(status=429, message="this token's limit of", prepare=changed("rpm = 1")),
     "budget": Way(status=402, message="the budget 'tiny' is spent", prepare=BUDGET),
     "route": Way(status=404, message="model: nowhere", body=question("nowhere")),

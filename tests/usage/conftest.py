@@ -8,11 +8,17 @@ import psycopg
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.core.cache import cache
 from django.db import connection
 from psycopg.rows import dict_row
 
 from bridgeproject.database import conninfo
 from usage.records import OpenRecord, RecordWriter, new_record_id
+
+
+@pytest.fixture(autouse=True)
+def _nothing_cached() -> None:
+    cache.clear()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
-from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -21,11 +20,6 @@ from usage.states import Source, State
 pytestmark = pytest.mark.urls("tests.usage.urls")
 
 LIST = "/admin/usage/usagerecord/"
-
-
-@pytest.fixture(autouse=True)
-def _fresh_choices() -> None:
-    cache.clear()
 
 
 @pytest.fixture

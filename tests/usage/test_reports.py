@@ -257,7 +257,8 @@ def members(spent: None) -> Callable[[], Any]:
         _, plain = issue_token(bob, "plain")
         gone, revoked = issue_token(bob, "gone", scopes=["usage:read"])
         revoke_token(gone.pk)
-        return {"reads": reads, "plain": plain, "revoked": revoked}
+        _, elsewhere = issue_token(bob, "elsewhere", scopes=["usage:read"], networks=["192.0.2.0/24"])
+        return {"reads": reads, "plain": plain, "revoked": revoked, "elsewhere": elsewhere}
 
     return make
 
@@ -273,6 +274,7 @@ async def test_the_api_answers_by_what_the_asker_may_see(members: Callable[[], A
     assert await status(authorization="Bearer nonsense") == 401
     assert await status(authorization=f"Bearer {tokens['revoked']}") == 401
     assert await status(authorization=f"Bearer {tokens['plain']}") == 403
+    assert await status(authorization=f"Bearer {tokens['elsewhere']}") == 403
     assert (await client.get("/usage/api/sessions")).status_code == 401
     assert (await client.get("/usage/api/sessions", headers={"x-api-key": tokens["reads"]})).status_code == 200
     table = await client.get("/usage/api/sessions?format=csv", headers={"x-api-key": tokens["reads"]})

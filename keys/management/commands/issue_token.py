@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from keys.management.commands import one_line
 from keys.models import TOKEN_LIFE_MAX
+from keys.networks import parse_networks
 from keys.tokens import issue_token
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -20,10 +21,18 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="default", help="to tell the tokens of a user apart")
         parser.add_argument("--expires", default="90d", metavar="90d", help="30m, 12h, 90d or 8w; a year at most")
 
+        parser.add_argument(
+            "--networks", default="", metavar="10.0.0.0/8", help="where it may be used; default: everywhere"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         life = _life(options["expires"])
+        try:
+            networks = parse_networks(options["networks"])
+        except ValueError as exc:
+            raise CommandError(str(exc)) from exc
         with one_line():
-            _, plain = issue_token(_user(options["user"]), options["name"][:100], life=life)
+            _, plain = issue_token(_user(options["user"]), options["name"][:100], life=life, networks=networks)
         self.stdout.write(plain)
 
 
