@@ -43,7 +43,7 @@ from translator.core.estimate import estimate_input_tokens
 from translator.messages_call import MessagesCall
 from translator.playground import Sent, WatchedCall, masked
 from translator.relay import CallFailed, Gateway
-from translator.run import Whole
+from translator.replies import Whole
 
 PERMISSION = "keys.change_route"
 #: The name of the token, and of the client in its usage records.

@@ -37,7 +37,7 @@ from translator.metrics import render as render_metrics
 from translator.offload import off_loop
 from translator.once import answer_once
 from translator.relay import Answered, CallFailed, Gateway
-from translator.run import Whole
+from translator.replies import Whole
 from translator.stream import Stream
 from usage.summaries import SummaryStoreAway
 

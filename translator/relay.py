@@ -25,7 +25,8 @@ from translator.catalogue import Catalogue
 from translator.compaction import Compactor
 from translator.core.calibration import Calibration
 from translator.metrics import STREAMS
-from translator.run import Run, Services, Whole
+from translator.replies import Whole
+from translator.run import Run, Services
 from translator.strangers import Strangers
 from translator.stream import Stream
 from translator.tries import CallFailed, Tries

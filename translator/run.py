@@ -24,6 +24,7 @@ from translator.core.openai_chat.adapt import Adaptation
 from translator.faults import judge_fault
 from translator.metrics import note_settlement
 from translator.offload import off_loop
+from translator.replies import Begun, Failure, Whole
 from translator.upstream import (
     MAX_ERROR_BYTES,
     MAX_WHOLE_BYTES,
@@ -63,28 +64,6 @@ class Services:
     calibration: Calibration
     #: None where each worker counts for itself.
     credential_limits: "CredentialLimits | None" = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """The attempt failed, and the client knows nothing of it."""
-
-    error: ClientError
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
-    """A whole answer in the client's dialect."""
-
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """A stream has begun; its first bytes for the client are here, unless the upstream keeps silent."""
-
-    first: bytes
 
 
 class Run:

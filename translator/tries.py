@@ -18,7 +18,8 @@ from translator.calls import Call
 from translator.core.errors import ClientError
 from translator.core.openai_chat.adapt import Adaptation
 from translator.metrics import WAITING
-from translator.run import Begun, Failure, Run, Services, Whole
+from translator.replies import Begun, Failure, Whole
+from translator.run import Run, Services
 from translator.stream import Stream
 from usage.ledger import LedgerUnavailable
 

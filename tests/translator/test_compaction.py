@@ -21,7 +21,7 @@ from translator.core.compaction.summaries import Summary
 from translator.messages_call import MessagesCall
 from translator.refusals import NO_LEDGER
 from translator.relay import Answered
-from translator.run import Whole
+from translator.replies import Whole
 from translator.summary_call import SummaryCall
 from translator.tries import CallFailed
 from usage.summaries import SummaryStore, SummaryStoreAway
