@@ -39,7 +39,8 @@ DIMENSIONS = {
     "error": ("error_type", "error_type"),
 }
 GROUPS_MAX = 2
-ROWS_MAX = 10_000
+#: Rows that an answer or a page has at most, and that a file has.
+ROWS_MAX, EXPORT_MAX = 5_000, 100_000
 TIMED_MAX = 2_000
 PAGE_MAX = 2_000
 PERCENTILES = (0.5, 0.95)
@@ -87,13 +88,14 @@ class Question:
         return [column for name in names for column in DIMENSIONS[name]]
 
 
-def report(question: Question, *, timed: int = TIMED_MAX) -> list[dict[str, Any]]:
+def report(question: Question, *, timed: int = TIMED_MAX, limit: int = ROWS_MAX) -> list[dict[str, Any]]:
     """Answer with a row per group: sums, shares and percentiles; the largest groups first, times in order.
 
-    Percentiles are None where members and credentials meet: see `usage.sources`.
+    Percentiles are None where members and credentials meet (see `usage.sources`), and of pairs where rows are cut off.
 
     Args:
         timed: Of pairs of groups, so many rows have percentiles.
+        limit: The most rows.
     """
     by_hour = "hour" in question.groups or not _is_whole_days(question)
     source = source_for(question.columns, question.scope, question.start, question.end, by_hour=by_hour)
@@ -102,16 +104,16 @@ def report(question: Question, *, timed: int = TIMED_MAX) -> list[dict[str, Any]
     places = [*source.places, question.start, question.end, *values]
     columns = [_group(group, source.span) for group in question.groups]
     if source.buckets and len(columns) == GROUPS_MAX:
-        statement, places = _sums_and_some_times(question.groups, columns, source, wanted, timed), places * 2
+        statement, places = _sums_and_some_times(question.groups, columns, source, wanted, timed, limit), places * 2
     else:
-        statement = _sums(question.groups, columns, source, wanted, source.buckets)
+        statement = _sums(question.groups, columns, source, wanted, limit, source.buckets)
     with connection.cursor() as cursor:
         cursor.execute(statement, places)
         return [_row(question.groups, values) for values in cursor.fetchall()]
 
 
 def _sums(
-    groups: Sequence[str], columns: Sequence[Column], source: Source, wanted: str, times: Iterable[str] = ()
+    groups: Sequence[str], columns: Sequence[Column], source: Source, wanted: str, limit: int, times: Iterable[str] = ()
 ) -> str:
     """Write a query for keys and names of each group, the sums, and the buckets of times."""
     errors = ", ".join(f"'{state.value}'" for state in ERROR_STATES)
@@ -127,13 +129,16 @@ def _sums(
     return f"""
         SELECT {", ".join(selected)} FROM {source.sql} WHERE {wanted}
         {f"GROUP BY {keys}" if keys else ""} HAVING {attempts} > 0
-        ORDER BY {", ".join([*order, f"sum({ALL_TOKENS}) DESC"])} LIMIT {ROWS_MAX}"""
+        ORDER BY {", ".join([*order, f"sum({ALL_TOKENS}) DESC"])} LIMIT {limit}"""
 
 
 def _sums_and_some_times(
-    groups: Sequence[str], columns: Sequence[Column], source: Source, wanted: str, timed: int
+    groups: Sequence[str], columns: Sequence[Column], source: Source, wanted: str, timed: int, limit: int
 ) -> str:
-    """Write the same with the times of the first groups only: adding up buckets is three quarters of the work."""
+    """Write the same with the times of the first groups only: adding up buckets is three quarters of the work.
+
+    A report that is cut off has none: it is there to be narrowed.
+    """
     pairs = [(f"k{at}", key) for at, (key, _) in enumerate(columns)]
     same = " AND ".join(
         f"coalesce({k}, -1) = coalesce({key}, -1)" if key.endswith("_id") else f"{k} = {key}" for k, key in pairs
@@ -145,10 +150,11 @@ def _sums_and_some_times(
     )
     return f"""
         WITH found AS MATERIALIZED (
-            SELECT *, row_number() OVER () AS place FROM ({_sums(groups, columns, source, wanted)}) AS sums
+            SELECT *, row_number() OVER () AS place FROM ({_sums(groups, columns, source, wanted, limit)}) AS sums
         ), times AS (
             SELECT place, {counted}
-            FROM {source.sql} JOIN found ON {same} WHERE place <= {timed} AND {wanted} GROUP BY place
+            FROM {source.sql} JOIN found ON {same}
+            WHERE (SELECT count(*) FROM found) < {limit} AND place <= {timed} AND {wanted} GROUP BY place
         )
         SELECT {", ".join([*names, *SUMS, "errors", *buckets])}
         FROM found LEFT JOIN times USING (place) ORDER BY place"""

@@ -21,7 +21,7 @@ from keys.networks import is_within, networks_of
 from keys.tokens import digest, is_well_formed
 from usage.exports import as_csv, records_csv, records_json
 from usage.periods import day_start, parse_day
-from usage.reports import DIMENSIONS, PAGE_MAX, ROWS_MAX, Question, attempts_in, records, report
+from usage.reports import DIMENSIONS, EXPORT_MAX, PAGE_MAX, ROWS_MAX, Question, attempts_in, records, report
 from usage.session_reports import DAYS_MAX, SESSION_COLUMNS, sessions
 from usage.visibility import Scope, scope_of
 
@@ -44,10 +44,12 @@ async def report_view(request: HttpRequest) -> HttpResponseBase:
         question = asked(request.GET, await scope_of_asker(request))
     except Refused as refusal:
         return _refusal(refusal)
-    rows = await sync_to_async(report)(question)
+    is_file = request.GET.get("format") == "csv"
+    limit = EXPORT_MAX if is_file else ROWS_MAX
+    rows = await sync_to_async(report)(question, limit=limit)
     # Whoever adds the rows up must know that some are missing.
-    is_cut = len(rows) == ROWS_MAX
-    if request.GET.get("format") == "csv":
+    is_cut = len(rows) == limit
+    if is_file:
         columns = list(rows[0]) if rows else list(question.groups)
         response = HttpResponse(as_csv(columns, rows), content_type="text/csv; charset=utf-8")
         response["x-truncated"] = str(is_cut).lower()

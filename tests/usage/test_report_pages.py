@@ -113,6 +113,19 @@ def test_the_export_holds_the_same_rows(root: Client, spent: None) -> None:
     assert sum(row["requests"] for row in answer["rows"]) == 6_666
 
 
+def test_too_many_rows_are_said_and_not_drawn(root: Client, spent: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, _ = shown(root, by="day", then="user")
+    monkeypatch.setattr("usage.pages.reports.ROWS_MAX", 2)
+
+    context, page = shown(root, by="day", then="user")
+
+    assert whole["chart"] is not None
+    assert context["chart"] is None
+    assert len(context["lines"]) == 2
+    assert context["whole"]["requests"] == whole["whole"]["requests"] == 11_110
+    assert "too many rows" in page
+
+
 def test_the_url_is_the_whole_state(root: Client, spent: None) -> None:
     words = {
         "from": "2026-01-01",

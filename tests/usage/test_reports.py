@@ -307,8 +307,8 @@ async def test_the_api_says_when_rows_are_missing(members: Callable[[], Any], mo
         return [client.get(f"/usage/api/report?by=user{more}") for more in ("", "&format=csv")]
 
     whole, whole_csv = await aside(answers)
-    monkeypatch.setattr("usage.reports.ROWS_MAX", 1)
     monkeypatch.setattr("usage.views.ROWS_MAX", 1)
+    monkeypatch.setattr("usage.views.EXPORT_MAX", 1)
     cut, cut_csv = await aside(answers)
 
     assert (whole.json()["truncated"], cut.json()["truncated"]) == (False, True)

@@ -15,7 +15,7 @@ from usage.choices import names_seen
 from usage.pages.access import for_staff, shown
 from usage.pages.charts import Chart, pivot
 from usage.pages.saved import saved_for, teams_to_share_with
-from usage.reports import DIMENSIONS, SPANS, Question, report
+from usage.reports import DIMENSIONS, ROWS_MAX, SPANS, Question, report
 from usage.views import Refused, asked
 from usage.visibility import Scope, scope_of
 
@@ -55,7 +55,8 @@ def show(request: HttpRequest) -> HttpResponse:
     except Refused as refusal:
         words, groups, error = {}, ("day",), str(refusal)
         question = asked(words, scope, groups=groups)
-    rows = [_with_tokens(row) for row in report(question, timed=ROWS_SHOWN)]
+    rows = report(question, timed=ROWS_SHOWN, limit=ROWS_MAX)
+    is_cut = len(rows) == ROWS_MAX
     whole = report(replace(question, groups=()))
     choices = list(_choices(question, scope))
     state = _state(question, words)
@@ -66,10 +67,12 @@ def show(request: HttpRequest) -> HttpResponse:
         status=400 if error else 200,
         error=error,
         groups=question.groups,
-        lines=[(_cells(row, question, state), row) for row in rows[:ROWS_SHOWN]],
-        whole=_with_tokens(whole[0]) if whole else None,
+        lines=[(_cells(row, question, state), row | {"tokens": _tokens(row)}) for row in rows[:ROWS_SHOWN]],
+        whole=whole[0] | {"tokens": _tokens(whole[0])} if whole else None,
         more=max(0, len(rows) - ROWS_SHOWN),
-        chart=_chart(rows, question, words.get("show", "tokens")),
+        is_cut=is_cut,
+        # One that misses some would be wrong.
+        chart=None if is_cut else _chart(rows, question, words.get("show", "tokens")),
         metrics=[(name, label, _link(state | {"show": name}), name == words.get("show", "tokens")) for name, label in SHOWN.items()],
         first=state["from"],
         last=state["to"],
@@ -88,9 +91,8 @@ def show(request: HttpRequest) -> HttpResponse:
     )  # fmt: skip
 
 
-def _with_tokens(row: Mapping[str, Any]) -> dict[str, Any]:
-    kinds = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
-    return {**row, "tokens": sum(row[kind] for kind in kinds)}
+def _tokens(row: Mapping[str, Any]) -> int:
+    return sum(row[kind] for kind in ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"))
 
 
 def _state(question: Question, words: Mapping[str, str]) -> dict[str, str]:
@@ -153,8 +155,15 @@ def _chart(rows: Iterable[Mapping[str, Any]], question: Question, metric: str) -
     moments = sorted({row[span] for row in rows})
     if rest and rest[0] in SPANS:
         return None
-    named = [{**row, "series": (str(row[rest[0]]) or "(none)") if rest else SHOWN[metric]} for row in rows]
-    series = pivot(named, moment=span, name="series", value=metric, moments=moments)
+    named = [
+        {
+            "moment": row[span],
+            "series": (str(row[rest[0]]) or "(none)") if rest else SHOWN[metric],
+            "value": _tokens(row) if metric == "tokens" else row[metric],
+        }
+        for row in rows
+    ]
+    series = pivot(named, moment="moment", name="series", value="value", moments=moments)
     unit = "usd" if metric == "cost_nano" else "count"
     return Chart(
         name="report",
