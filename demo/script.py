@@ -82,6 +82,11 @@ class Script:
     #: How calls are written where the tools are told in words.
     form: str = "hermes"
     finish: str | None = None
+    #: The answer ends after so many frames, and goes on in a call that holds them. A fault comes after `lasts` such calls.
+    cap: int | None = None
+    lasts: int | None = None
+    #: So many characters of its end are repeated then.
+    repeats: int = 0
 
     #: Seconds before the first byte, between frames, between single bytes.
     wait: float = 0.0
@@ -191,6 +196,7 @@ FLAGS = {"interleaved", "nousage", "nodone", "nofinish", "crlf", "bytes", "json"
 FIELD_OF = {"error200": "code", "errorframe": "code"}
 VALUES: dict[str, Callable[[str], object]] = {
     "frame": int, "byte": int, "frames": int, "size": int, "text": str, "think": str, "tools": int, "finish": str,
+    "cap": int, "lasts": int, "repeats": int,
     "wait": seconds, "gap": seconds, "drip": seconds, "status": int, "message": str, "error_type": str, "code": str,
     "retry_after": str, "redirect": str, "bigframe": int, "pings": int, "gzipbomb": int, "usage": _number_or_text,
     "cached": int, "flap": _share, "form": _form,

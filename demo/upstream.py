@@ -22,6 +22,7 @@ import orjson
 from demo import chat, messages, responses
 from demo.answer import decide, with_input
 from demo.ask import Ask
+from demo.capped import capped
 from demo.frames import Dialect, Failure
 from demo.http1 import MAX_HEAD, BadRequest, ClientGone, Request, Wire
 from demo.memory import Prefixes, Requests, Scripts, Setting
@@ -109,7 +110,10 @@ class Upstream:
         input_tokens, cached = self.prefixes.count(ask.parts, owner=f"{request.key()} {ask.model}")
         if script is not None and script.cached is not None:
             cached = script.cached
-        answer = with_input(decide(ask, script), input_tokens=input_tokens, cached_tokens=cached)
+        answer = decide(ask, script)
+        if script is not None:
+            answer, script = capped(answer, ask, script)
+        answer = with_input(answer, input_tokens=input_tokens, cached_tokens=cached)
         scene = Scene(wire=wire, dialect=dialect, ask=ask, answer=answer, script=script or Script(), attempt=attempt)
         return await play(scene)
 

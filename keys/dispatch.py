@@ -130,6 +130,7 @@ class Dispatcher:
         kind: str = "",
         waited_after: int | None = None,
         asks_resting: bool = True,
+        prefers: int | None = None,
     ) -> Generator[Attempt, Outcome, Refusal | None]:
         """Yield the attempts to make for a request; be sent the outcome of each, after its claim's release.
 
@@ -143,6 +144,7 @@ class Dispatcher:
                 estimate in the same session.
             waited_after: How many attempts the request made before it waited for its turn; None when it is new.
             asks_resting: Whether a pool's only credential is asked although it rests.
+            prefers: The credential that has the prompt in its cache; None for the session's.
 
         Returns:
             None when the last outcome is the answer, else what to tell the client instead.
@@ -152,7 +154,7 @@ class Dispatcher:
         trial = Trial()
 
         def choose(target: Target, excluded: Collection[int]) -> Choice | Saturated:
-            return self._choose(target, excluded, session, estimate_tokens)
+            return self._choose(target, excluded, session, estimate_tokens, prefers)
 
         def only_one(target: Target) -> Choice | None:
             now = self._now()
@@ -272,7 +274,9 @@ class Dispatcher:
         lots = [(self._random.random() ** (1 / target.weight), target) for target in route.targets]
         return [target for _, target in sorted(lots, key=lambda lot: -lot[0])] + list(route.fallbacks)
 
-    def _choose(self, target: Target, excluded: Collection[int], session: str, tokens: int) -> Choice | Saturated:
+    def _choose(
+        self, target: Target, excluded: Collection[int], session: str, tokens: int, prefers: int | None
+    ) -> Choice | Saturated:
         now = self._now()
         is_probe = False
         for place in ((target.upstream.id, ""), (target.upstream.id, target.model_name)):
@@ -290,7 +294,7 @@ class Dispatcher:
             tokens=tokens,
             exclude=excluded,
             session=session,
-            home=self._home(session, target, now),
+            home=self._home(session, target, now) if prefers is None else prefers,
         )
         return replace(choice, is_probe=True) if is_probe and isinstance(choice, Choice) else choice
 

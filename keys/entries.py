@@ -74,6 +74,8 @@ class ModelEntry:
     compact_to: int = 40
     #: The alias that writes summaries; empty for the client's own.
     summary_alias: str = ""
+    #: How often it may be asked to go on with an answer that it cut short.
+    continue_rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ from translator.core.profiles import ProfileError, profile_named
 
 #: The profile of an upstream of which nothing is known.
 PLAIN = "plain"
+#: An upstream may be asked so often to go on with one answer.
+CONTINUE_ROUNDS_MAX = 4
 #: The longest life of a client token, with a day for rounding.
 TOKEN_LIFE_MAX = timedelta(days=366)
 
@@ -221,10 +223,22 @@ class UpstreamModel(models.Model):
         help_text="The alias that writes summaries; empty for the one that the client asks for.",
     )
 
+    continue_rounds = models.PositiveSmallIntegerField(
+        "go on, at most",
+        default=0,
+        db_default=0,
+        validators=[MaxValueValidator(CONTINUE_ROUNDS_MAX)],
+        help_text="How often the model is asked to go on with an answer that it cut off before the client's own limit; 0 for never. "
+        "Each time sends the whole input again. For upstreams that speak chat/completions.",
+    )
+
     class Meta:
         ordering = ["upstream__name", "name"]
         constraints = [
             models.UniqueConstraint(name="keys_upstreammodel_name_unique", fields=["upstream", "name"]),
+            models.CheckConstraint(
+                name="keys_upstreammodel_continue_rounds", condition=Q(continue_rounds__lte=CONTINUE_ROUNDS_MAX)
+            ),
             models.CheckConstraint(
                 name="keys_upstreammodel_compaction_known", condition=Q(compaction__in=Compaction.values)
             ),

@@ -47,6 +47,7 @@ class ModelPart(Part):
     compact_above: Annotated[int, Field(ge=20, le=100)] = 80
     compact_to: Annotated[int, Field(ge=10, le=90)] = 40
     summary_alias: str = ""
+    continue_rounds: Annotated[int, Field(ge=0, le=4)] = 0
 
     @model_validator(mode="after")
     def _compaction_makes_sense(self) -> Self:

@@ -52,7 +52,7 @@ FROM keys_upstream WHERE enabled
 """
 MODELS = """
 SELECT id, upstream_id, name, context_window, max_output_tokens, tools, vision, pdf, reasoning,
-       compaction, compact_above, compact_to, summary_alias
+       compaction, compact_above, compact_to, summary_alias, continue_rounds
 FROM keys_upstreammodel
 """
 CREDENTIALS = """

@@ -66,6 +66,11 @@ class Goal:
         return facts_of(self.model_name, self.model)
 
     @property
+    def continue_rounds(self) -> int:
+        """How often the upstream may be asked to go on with an answer that it cut short."""
+        return self.model.continue_rounds if self.model else 0
+
+    @property
     def emulates_tools(self) -> bool:
         """Whether tools are described to the model in words."""
         return emulates_tools(self.upstream, self.model)
@@ -88,6 +93,17 @@ class Goal:
         }
 
 
+class Further(Protocol):
+    """How an upstream is asked to go on with its answer."""
+
+    @property
+    def tokens_left(self) -> int | None:
+        """Output tokens that the client still allows; None for any number."""
+
+    def prepare(self, before: "Prepared", goal: Goal) -> "Prepared":
+        """Write the request that asks for more, whose answer goes on in the same exchange."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """One attempt, ready to be sent."""
@@ -104,6 +120,8 @@ class Prepared:
     notes: tuple[str, ...] = ()
     #: The estimate of what is sent, where that isn't what the call came with.
     estimate: int | None = None
+    #: None where the upstream isn't asked to go on with what it cuts short.
+    further: Further | None = None
     #: Headers for the client.
     told: Mapping[str, str] = field(default_factory=dict)
 

@@ -25,6 +25,7 @@ from translator.core.openai_chat.decoder import Decoder
 from translator.core.openai_chat.errors import read_error
 from translator.core.openai_responses import request as openai_responses
 from translator.core.openai_responses.decoder import Decoder as ResponsesDecoder
+from translator.follow_up import ChatFurther
 from translator.long_history import LongHistory, headers_of, notes_of
 
 
@@ -103,7 +104,10 @@ class MessagesCall:
             self.request, profile=profile, model=goal.facts, input_estimate=self.estimate_for(goal)
         )
         body = adapt(rendered.body, lessons)
-        decoder = Decoder(rendered.answer, profile=profile, new_id=new_id, secrets=goal.secrets)
+        # Whoever is held to a format would begin it anew.
+        rounds = 0 if "response_format" in body else goal.continue_rounds
+        answer = replace(rendered.answer, continue_rounds=rounds) if rounds else rendered.answer
+        decoder = Decoder(answer, profile=profile, new_id=new_id, secrets=goal.secrets)
         return Prepared(
             url=goal.url("/chat/completions"),
             headers=goal.bearer_headers(),
@@ -112,6 +116,7 @@ class MessagesCall:
             read_error=partial(read_error, requested_model=self.alias, secrets=goal.secrets),
             learn=partial(lesson, body=body),
             notes=rendered.notes,
+            further=ChatFurther(alias=self.alias, body=body, decoder=decoder) if rounds else None,
         )
 
     def for_responses(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:

@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from translator.core.emulation.kinds import EMULATION, REPAIRS
+from translator.follow_up import FOLLOW_UP
 from usage.records import Settlement
 
 ATTEMPTS = Counter("bridge_attempts", "Settled attempts", ["upstream", "state"])
@@ -22,6 +23,7 @@ TTFT = Histogram(
 )
 EMULATED = Counter("bridge_emulated_attempts", "Settled attempts whose tools were told in words", ["upstream"])
 REPAIRED = Counter("bridge_tool_repairs", "What was wrong with tool calls found in text", ["upstream", "kind"])
+FOLLOW_UPS = Counter("bridge_follow_ups", "Settled attempts that asked an upstream to go on", ["upstream"])
 STREAMS = Gauge("bridge_streams_open", "Streams to clients", multiprocess_mode="livesum")
 WAITING = Gauge("bridge_calls_waiting", "Calls that wait for a credential", multiprocess_mode="livesum")
 REFUSED_STRANGERS = Counter("bridge_refused_strangers", "Requests with no token of ours")
@@ -38,6 +40,8 @@ def note_settlement(upstream: str, settlement: Settlement) -> None:
         EMULATED.labels(upstream).inc()
         for kind in set(REPAIRS).intersection(settlement.notes):
             REPAIRED.labels(upstream, kind).inc()
+    if FOLLOW_UP in settlement.notes:
+        FOLLOW_UPS.labels(upstream).inc()
     if settlement.ttft_ms is not None:
         TTFT.labels(upstream).observe(settlement.ttft_ms / 1000)
 

@@ -179,7 +179,7 @@ class Gateway:
         try:
             if wish is not None:
                 await self._compactor.grant(wish, call, caller)
-            reply = await self._tries.answer(call, caller, route, runs)
+            reply = await self._tries.answer(call, caller, route, runs, admission)
         except BaseException:
             admission.release(tokens_used=_tokens(runs))
             raise

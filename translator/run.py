@@ -83,7 +83,7 @@ class Run:
         self._services = services
         self._call = call
         self._caller = caller
-        self._attempt = attempt
+        self.attempt = attempt
         self._number = number
         self._lessons = lessons
         self._free_since = free_since
@@ -94,11 +94,15 @@ class Run:
         self._record_id = new_record_id()
         self._is_recorded = False
         self._is_settled = False
+        self._tokens_settled: int | None = None
         self._sent_at = self._heard_at = self._loop.time()
         self._first_delta_at: float | None = None
         #: Whether the upstream ended the stream before its answer was complete.
         self.is_cut = False
-        self._place = (attempt.upstream.id, attempt.model_name)
+        #: Why it is left, where that is our own doing and not the client's.
+        self.stopped_by: ClientError | None = None
+        #: The upstream and its model.
+        self.place = (attempt.upstream.id, attempt.model_name)
         self._claim: Claim
         self._answer: Answer | None = None
         self.prepared: Prepared
@@ -110,14 +114,14 @@ class Run:
             LedgerUnavailable: The attempt can't be recorded, so it isn't made.
             InvalidRequest: The request can't be said to this upstream; the client's fault.
         """
-        self._claim = self._services.dispatcher.claim(self._attempt)
+        self._claim = self._services.dispatcher.claim(self.attempt)
         try:
             if await self._is_full():
                 return Failure(error=refusals.FULL, outcome=Outcome(kind=Kind.FULL))
-            goal = goal_of(self._attempt, input_factor=self._services.calibration.factor(self._place))
+            goal = goal_of(self.attempt, input_factor=self._services.calibration.factor(self.place))
             self.prepared = await off_loop(self._call.size, self._call.prepare, goal, self._lessons)
             await self._services.ledger.open(
-                open_record(self._record_id, self._number, self._call, self._caller, self._attempt)
+                open_record(self._record_id, self._number, self._call, self._caller, self.attempt)
             )
             self._is_recorded = True
             return await self._send()
@@ -129,8 +133,8 @@ class Run:
 
     async def _is_full(self) -> bool:
         """Count the attempt in the credential's limits for all workers; give it back when it doesn't fit."""
-        limits, estimate = self._services.credential_limits, self._attempt.estimate_tokens
-        full = await limits.take(self._attempt.credential, estimate) if limits else None
+        limits, estimate = self._services.credential_limits, self.attempt.estimate_tokens
+        full = await limits.take(self.attempt.credential, estimate) if limits else None
         if full is None:
             return False
         self._is_settled = True
@@ -194,7 +198,7 @@ class Run:
             return exchange.feed_body(await self._read_all(MAX_WHOLE_BYTES))
         patience = self._loop.time() + EARLY_HEADERS_S
         shown = b""
-        while not exchange.has_output and not exchange.is_complete:
+        while not exchange.has_output and not exchange.is_complete and exchange.error is None:
             shown += await self.read(until=patience)
             if self._loop.time() >= patience:
                 return shown or exchange.start()
@@ -296,7 +300,9 @@ class Run:
         try:
             await self._hear_out()
         finally:
-            self._settle(State.CLIENT_GONE, Outcome(kind=Kind.CLIENT_GONE, tokens=self.tokens_used))
+            state = State.TRUNCATED if self.stopped_by else State.CLIENT_GONE
+            outcome = Outcome(kind=Kind.CLIENT_GONE, tokens=self.tokens_used)
+            self._settle(state, outcome, error=self.stopped_by)
             await self._close()
 
     async def _hear_out(self) -> None:
@@ -313,19 +319,19 @@ class Run:
     ) -> None:
         if self._is_settled:
             return
+        self._tokens_settled = self.tokens_used
         self._is_settled = True
         self.ended_at = self._loop.time()
         self._claim.release(outcome)
         if not self._is_recorded:
             return
         if limits := self._services.credential_limits:
-            limits.settle(self._attempt.credential, held=self._attempt.estimate_tokens, used=outcome.tokens)
+            limits.settle(self.attempt.credential, held=self.attempt.estimate_tokens, used=outcome.tokens)
         exchange = self.prepared.exchange
         usage = exchange.usage
         if usage.source is UsageSource.UPSTREAM:
             actual = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-            estimate = self.prepared.estimate or self._call.estimate
-            self._services.calibration.learn(self._place, estimate=estimate, actual=actual)
+            self._services.calibration.learn(self.place, estimate=self.estimate, actual=actual)
         settlement = settlement_of(
             self._record_id,
             state,
@@ -338,7 +344,7 @@ class Run:
             duration_ms=round((self.ended_at - self._sent_at) * 1000),
         )
         self._services.ledger.settle(settlement)
-        note_settlement(self._attempt.upstream.name, settlement)
+        note_settlement(self.attempt.upstream.name, settlement)
 
     async def _close(self, *, linger: bool = False) -> None:
         answer, self._answer = self._answer, None
@@ -362,8 +368,15 @@ class Run:
         return {**self.prepared.told, **({"x-upstream-id": upstream_id} if upstream_id else {})}
 
     @property
+    def estimate(self) -> int:
+        """Input tokens of what is sent, estimated."""
+        return self.prepared.estimate or self._call.estimate
+
+    @property
     def tokens_used(self) -> int:
         """Input and output as far as they are known."""
+        if self._tokens_settled is not None:
+            return self._tokens_settled
         if not self._is_recorded:
             return 0
         usage = self.prepared.exchange.usage

@@ -7,6 +7,8 @@ from typing import Self
 from keys.pool.facts import Kind
 from translator.core.errors import ClientError
 from translator.faults import judge_fault
+from translator.replies import Begun, Whole
+from translator.rounds import Rounds
 from translator.run import Run
 from translator.upstream import UpstreamFault
 from usage.states import State
@@ -21,10 +23,20 @@ FAILED = (State.UPSTREAM_ERROR, Kind.BAD_ANSWER)
 
 
 class Stream:
-    """An answer in pieces, for one client. `aclose` must be called, also when no piece was asked for."""
+    """An answer in pieces, for one client. `aclose` must be called, also when no piece was asked for.
 
-    def __init__(self, run: Run, first: bytes) -> None:
+    Args:
+        run: The attempt that has begun to answer.
+        first: What the client gets of it at once.
+        rounds: How the upstream is asked to go on; None where it isn't.
+    """
+
+    def __init__(self, run: Run, first: bytes, rounds: Rounds | None = None) -> None:
         self._run = run
+        self._rounds = rounds
+        #: The next round, while nothing of it is there yet.
+        self._starting: asyncio.Task[Whole | Begun | None] | None = None
+        self._is_later = False
         self._exchange = run.prepared.exchange
         self._first = first
         self._stopped: ClientError | None = None
@@ -59,7 +71,7 @@ class Stream:
             if self._stopped:
                 return await self._break_off(self._stopped, State.TRUNCATED, Kind.CLIENT_GONE)
             try:
-                shown = await self._run.read(until=loop.time() + TICK_S)
+                shown = await self._read(loop.time() + TICK_S)
             except UpstreamFault as fault:
                 state, kind, error = judge_fault(fault)
                 return await self._break_off(error, state, kind)
@@ -67,6 +79,41 @@ class Stream:
                 return shown
             if loop.time() >= silent_since + PING_S:
                 return self._exchange.ping
+
+    async def _read(self, until: float) -> bytes:
+        if self._rounds is None:
+            return await self._run.read(until=until)
+        if self._starting is not None or self._exchange.wants_more:
+            return await self._go_on(self._rounds)
+        shown = await self._run.read(until=until)
+        if self._is_later and (error := self._exchange.error) is not None and not self._exchange.is_complete:
+            await self._run.break_off(error, *(CUT if self._run.is_cut else FAILED))
+            return shown + self._exchange.give_up()
+        return shown
+
+    async def _go_on(self, rounds: Rounds) -> bytes:
+        """Begin the next round, or wait a little for it; where there is none, end with what there is."""
+        if self._starting is None:
+            await self._run.succeed()
+            self._starting = asyncio.create_task(rounds.next(), name="next round")
+        await asyncio.wait([self._starting], timeout=TICK_S)
+        if not self._starting.done():
+            return b""
+        reply, self._starting = self._starting.result(), None
+        if not isinstance(reply, Begun):
+            return self._exchange.give_up()
+        self._run, self._is_later = rounds.last, True
+        return reply.first
+
+    async def _leave_start(self) -> None:
+        """Leave a round that has just begun; what there is of it is settled with the rest."""
+        starting, self._starting = self._starting, None
+        if starting is None or self._rounds is None:
+            return
+        self._rounds.last.stopped_by = self._stopped
+        starting.cancel()
+        await asyncio.wait([starting])
+        self._run = self._rounds.last
 
     async def _end(self) -> None:
         self._is_done = True
@@ -78,6 +125,10 @@ class Stream:
 
     async def _break_off(self, error: ClientError, state: State, kind: Kind) -> bytes:
         self._is_done = True
+        await self._leave_start()
+        if self._is_later and not self._stopped:
+            await self._run.break_off(error, state, kind)
+            return self._exchange.give_up()
         last = self._exchange.fail(error)
         await self._run.break_off(error, state, kind)
         return last
@@ -86,7 +137,8 @@ class Stream:
         """Settle and close; a stream that was read to its end has nothing left to do."""
         self._is_done = True
         try:
-            if self._exchange.is_complete and not self._stopped:
+            await self._leave_start()
+            if (self._exchange.is_complete or self._exchange.wants_more) and not self._stopped:
                 await self._end()
             await self._run.leave()
         finally:  # also when the closing itself is cut off: what the request holds of budgets must go back

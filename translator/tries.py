@@ -19,9 +19,10 @@ from translator.core.errors import ClientError
 from translator.core.openai_chat.adapt import Adaptation
 from translator.metrics import WAITING
 from translator.replies import Begun, Failure, Whole
+from translator.rounds import Rounds
 from translator.run import Run, Services
 from translator.stream import Stream
-from usage.ledger import LedgerUnavailable
+from usage.ledger import Admission, LedgerUnavailable
 
 #: So many lessons are kept for one upstream model.
 LESSONS_MAX = 8
@@ -50,8 +51,10 @@ class Tries:
         #: What refusals taught, by upstream and its model.
         self._lessons: dict[tuple[int, str], tuple[Adaptation, ...]] = {}
 
-    async def answer(self, call: Call, caller: Caller, route: RouteEntry, runs: list[Run]) -> Whole | Stream:
-        """Get an answer, or its beginning; `runs` takes in the attempts that were made.
+    async def answer(
+        self, call: Call, caller: Caller, route: RouteEntry, runs: list[Run], admission: Admission
+    ) -> Whole | Stream:
+        """Get an answer, or its beginning; `runs` takes in the attempts that are made.
 
         Raises:
             CallFailed: With what the client is told.
@@ -63,7 +66,10 @@ class Tries:
                 call, caller, route, runs, waited_after=waited_after, asks_resting=not is_patient
             )
             if not isinstance(result, Refusal):
-                return result
+                rounds = Rounds(self._services, call, caller, runs, admission) if runs[-1].prepared.further else None
+                if isinstance(result, Begun):
+                    return Stream(runs[-1], result.first, rounds)
+                return await rounds.complete(result) if rounds else result
             if not is_patient:
                 raise CallFailed(refusals.refused(result), was_tried=bool(runs))
             is_patient = await self._wait(result, since)
@@ -85,7 +91,7 @@ class Tries:
         *,
         waited_after: int | None,
         asks_resting: bool,
-    ) -> Whole | Stream | Refusal:
+    ) -> Whole | Begun | Refusal:
         """Try one credential after another; return the pool's refusal when it has the last word."""
         attempts = self._services.dispatcher.attempts(
             route,
@@ -113,7 +119,7 @@ class Tries:
         finally:
             attempts.close()
 
-    async def _try(self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]) -> Whole | Stream | Failure:
+    async def _try(self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]) -> Whole | Begun | Failure:
         """Make one attempt; once more if the upstream refused a key of the body that can be left out."""
         place = (attempt.upstream.id, attempt.model_name)
         run, reply = await self._run(call, caller, attempt, runs)
@@ -122,7 +128,7 @@ class Tries:
             if lesson not in known:
                 self._lessons[place] = (*known, lesson)[-LESSONS_MAX:]
             run, reply = await self._run(call, caller, attempt, runs)
-        return Stream(run, reply.first) if isinstance(reply, Begun) else reply
+        return reply
 
     async def _run(
         self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]

@@ -5,7 +5,8 @@ What can go wrong stands in `usage.errors`.
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -37,12 +38,34 @@ logger = logging.getLogger(__name__)
 class Admission:
     """The right to make one request. Release it once, when the request is over, however it ended."""
 
-    def __init__(self, taken: Pass, writer: RecordWriter, reservation: UUID | None) -> None:
+    def __init__(
+        self,
+        taken: Pass,
+        writer: RecordWriter,
+        reservation: UUID | None,
+        reserve: Callable[[Estimate], Awaitable[UUID | None]],
+    ) -> None:
         #: `anthropic-ratelimit-*` headers to add to the answer.
         self.headers = taken.headers
         self._pass = taken
         self._writer = writer
         self._reservation = reservation
+        self._reserve = reserve
+
+    async def renew(self, input_tokens: int, output_tokens: int, *, place: Place) -> bool:
+        """Hold what one more attempt may need, in place of what was held for those that are settled.
+
+        Returns:
+            False where a budget has no room for it, or can't be asked: nothing is held any more.
+        """
+        self._let_go()
+        try:
+            self._reservation = await self._reserve(
+                Estimate(input_tokens=input_tokens, output_tokens=output_tokens, places=(place,))
+            )
+        except LedgerError:
+            return False
+        return True
 
     def release(self, *, tokens_used: int | None = None) -> None:
         """Give back what was held: the place, the tokens that were not used, the reservation. Never raises.
@@ -53,6 +76,9 @@ class Admission:
             tokens_used: Input and output of all attempts; None when unknown.
         """
         self._pass.leave(tokens_used)
+        self._let_go()
+
+    def _let_go(self) -> None:
         reservation, self._reservation = self._reservation, None
         if reservation is not None:
             self._writer.release(reservation)
@@ -114,7 +140,7 @@ class Ledger:
         taken = await self._limits.enter(token, estimate)
         try:
             need = Estimate(input_tokens=estimate - max_tokens, output_tokens=max_tokens, places=tuple(places))
-            return Admission(taken, self._writer, await self._reserve(token, need))
+            return Admission(taken, self._writer, await self._reserve(token, need), partial(self._reserve, token))
         except BaseException:
             taken.leave(0)
             raise

@@ -230,6 +230,7 @@ class UpstreamModelAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
             },
         ),
         ("Long conversations", {"fields": ["compaction", "compact_above", "compact_to", "summary_alias"]}),
+        ("Answers that it cuts off", {"fields": ["continue_rounds"]}),
         ("Calls found in its text", {"fields": ["repairs"]}),
     ]
 

@@ -13,7 +13,7 @@ from translator.stream import Stream
 class StuckRun:
     """A run whose connection to the upstream never closes."""
 
-    prepared = SimpleNamespace(exchange=SimpleNamespace(is_complete=False, error=None))
+    prepared = SimpleNamespace(exchange=SimpleNamespace(is_complete=False, wants_more=False, error=None))
 
     async def leave(self) -> None:
         await asyncio.Event().wait()

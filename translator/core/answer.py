@@ -20,8 +20,12 @@ class AnswerContext:
     #: The tool the request forces (upstream's name), or None.
     forced_tool: str | None = None
     stop_sequences: tuple[str, ...] = ()
-    #: The client's limit, or None.
+    #: The limit that the upstream was given, or None.
     max_tokens: int | None = None
+    #: Output tokens that the client allows and the model's window holds, whatever the upstream grants in one call; or None.
+    message_limit: int | None = None
+    #: How often the upstream may be asked to go on with an answer that it cut short.
+    continue_rounds: int = 0
     #: Whether the client asked to see thinking.
     show_thinking: bool = False
     #: Whether thinking blocks carry their signature only (`display: omitted`).

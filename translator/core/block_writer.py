@@ -43,6 +43,11 @@ class BlockWriter:
         self._held_text = ""
         self._held_thinking = ""
 
+    @property
+    def is_thinking(self) -> bool:
+        """Whether a thinking block is open."""
+        return self._open is ThinkingBlock
+
     def text(self, text: str) -> None:
         """Write text, which is not empty."""
         if self._open is not TextBlock:

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from translator.core.errors import ClientError
-from translator.core.events import Event, MessageDelta, MessageStop, StreamFailed, Usage
+from translator.core.events import Event, MessageDelta, MessageStop, StopReason, StreamFailed, Usage
 
-__all__ = ["Exchange", "Passed", "Translated"]
+__all__ = ["CONTINUED", "Exchange", "Passed", "Translated"]
+
+#: Notes an answer whose upstream is to be asked to go on.
+CONTINUED = "continued"
 
 
 class Exchange(Protocol):
@@ -52,6 +55,13 @@ class Exchange(Protocol):
     @property
     def is_finishing(self) -> bool:
         """Whether the upstream said its last word and only formalities may follow."""
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the upstream cut the answer short, so that the client hasn't been told the end: it may be asked to go on."""
+
+    def give_up(self) -> bytes:
+        """End an answer that can't be gone on with, and forget its error; return what the client must still get."""
 
     def feed(self, chunk: bytes) -> bytes:
         """Take bytes of a stream; return those for the client, maybe none."""
@@ -95,6 +105,8 @@ class Reader(Protocol):
 
 class Passed:
     """An answer that is handed on as it comes, and only read."""
+
+    wants_more = False
 
     def __init__(self, reader: Reader, *, ping: bytes) -> None:
         self._reader = reader
@@ -144,6 +156,9 @@ class Passed:
     def start(self) -> bytes:
         return b""
 
+    def give_up(self) -> bytes:
+        return b""
+
     def feed_body(self, body: bytes) -> bytes:
         # Nobody can make a stream of it without translating; what the body says of an error is still read.
         return self._reader.feed(body) + self._reader.finish()
@@ -157,6 +172,8 @@ class EventDecoder(Protocol):
     """The upstream's side of a translation."""
 
     upstream_id: str | None
+    wants_more: bool
+    round_error: ClientError | None
 
     @property
     def usage(self) -> Usage: ...
@@ -171,6 +188,7 @@ class EventDecoder(Protocol):
     def finish(self) -> list[Event]: ...
     def fail(self, error: ClientError) -> list[Event]: ...
     def feed_whole(self, body: bytes) -> list[Event]: ...
+    def give_up(self) -> list[Event]: ...
 
 
 class EventEncoder(Protocol):
@@ -198,14 +216,27 @@ class Translated:
         self._encoder = encoder
         self._render_whole = render_whole
         self.ping = ping
-        self._final_usage: Usage | None = None
-        self.error: ClientError | None = None
-        self.stop_reason: str | None = None
+        #: A whole answer's events, from all its rounds; None where it is streamed.
+        self._events: list[Event] | None = None
+        self._failed: ClientError | None = None
+        self._stop_reason: str | None = None
         self.is_complete = False
 
     @property
     def usage(self) -> Usage:
-        return self._final_usage or self._decoder.usage
+        return self._decoder.usage
+
+    @property
+    def wants_more(self) -> bool:
+        return self._decoder.wants_more
+
+    @property
+    def error(self) -> ClientError | None:
+        return self._failed or self._decoder.round_error
+
+    @property
+    def stop_reason(self) -> str | None:
+        return StopReason.MAX_TOKENS if self._decoder.wants_more else self._stop_reason
 
     @property
     def upstream_id(self) -> str | None:
@@ -213,7 +244,7 @@ class Translated:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self._decoder.notes
+        return (*self._decoder.notes, CONTINUED) if self._decoder.wants_more else self._decoder.notes
 
     @property
     def has_output(self) -> bool:
@@ -239,11 +270,17 @@ class Translated:
         return self._write(self._decoder.feed_whole(body))
 
     def whole(self, body: bytes) -> bytes:
-        events = self._decoder.feed_whole(body)
-        self._watch(events)
-        return b"" if self.error else self._render_whole(events)
+        self._events = self._events or []
+        return self._write(self._decoder.feed_whole(body))
+
+    def give_up(self) -> bytes:
+        return b"" if self.is_complete else self._write(self._decoder.give_up())
 
     def _write(self, events: list[Event]) -> bytes:
+        if self._events is not None:
+            self._events += events
+            self._watch(events)
+            return self._render_whole(self._events) if self.is_complete and not self.error else b""
         if not events:
             return b""
         self._watch(events)
@@ -254,12 +291,11 @@ class Translated:
         for event in events[-2:]:
             match event:
                 case MessageDelta():
-                    self.stop_reason = event.stop_reason
-                    self._final_usage = event.usage
+                    self._stop_reason = event.stop_reason
                 case MessageStop():
                     self.is_complete = True
                 case StreamFailed():
-                    self.error = event.error
+                    self._failed = event.error
                     self.is_complete = True
                 case _:
                     pass

@@ -13,6 +13,7 @@ from translator.core.openai_chat.reasoning import ReasoningState, reasoning_text
 from translator.core.openai_chat.stop_sequences import StopCutter
 from translator.core.openai_chat.think_tags import ThinkTags
 from translator.core.openai_chat.tool_calls import MALFORMED, ToolCalls
+from translator.core.openai_chat.trail import Trail
 from translator.core.openai_chat.usage import estimate_output
 from translator.core.switches import Profile
 
@@ -33,9 +34,15 @@ class Content:
         self._blocks = BlockWriter(sign=self._reasoning.sign, omit_thinking_text=answer.omit_thinking_text)
         self.tool_calls = ToolCalls(self._blocks, answer, new_id)
         self._emulated = _emulated_calls(self._blocks, answer, new_id) if answer.emulated_tools else None
+        self._has_tags = profile.think_tags
         self._tags = ThinkTags() if profile.think_tags else None
         self._cutter = StopCutter(answer.stop_sequences) if answer.stop_sequences else None
-        self._is_plain = self._tags is None and self._cutter is None and self._emulated is None
+        self._trail = Trail() if answer.continue_rounds else None
+        self._is_plain = (self._tags or self._cutter or self._emulated or self._trail) is None
+        self._shows_thinking = answer.show_thinking
+        #: Characters of earlier rounds; and what was noted in them.
+        self._earlier = 0
+        self._noted: frozenset[str] = frozenset()
         self._fired: str | None = None
         self._characters = 0
         self._refusals: list[str] = []
@@ -46,7 +53,12 @@ class Content:
 
     @property
     def has_output(self) -> bool:
-        """Whether the model has said anything that a client would show or run, though it may still be held."""
+        """Whether the model has said anything that a client would show or run, though it may still be held.
+
+        Of a follow-up, whether it has said anything at all.
+        """
+        if self._earlier:
+            return self._heard > self._earlier
         return self._blocks.has_output or (self._emulated is not None and self._emulated.has_heard)
 
     @property
@@ -62,7 +74,9 @@ class Content:
 
     @property
     def has_cut_call(self) -> bool:
-        """Whether a call was left incomplete, since the upstream ran out of tokens."""
+        """Whether a call was left incomplete, since the upstream ran out of tokens, or failed to go on with it."""
+        if self._earlier and self._is_broken:
+            return True
         return self.tool_calls.is_cut or (self._emulated is not None and self._emulated.is_cut)
 
     @property
@@ -81,11 +95,37 @@ class Content:
     @property
     def output_estimate(self) -> int:
         """Output tokens so far, by our own count."""
-        return estimate_output(self._characters + self.tool_calls.characters)
+        return estimate_output(self._heard - self._earlier)
+
+    @property
+    def _heard(self) -> int:
+        return self._characters + self.tool_calls.characters
+
+    @property
+    def text(self) -> str:
+        """What the model has written so far, calls in its text included, for a follow-up."""
+        return self._trail.text if self._trail else ""
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether a follow-up has added anything."""
+        return self.tool_calls.has_any or (self._trail is not None and self._trail.has_grown)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether a follow-up could go on where this round ended: in text, or in a call in it, that has grown."""
+        if self._trail is None or self.is_cut or self._is_broken or self.tool_calls.has_any or self._refusals:
+            return False
+        return self._trail.has_grown and not self._blocks.is_thinking and not self._trail.text.isspace()
 
     @property
     def notes(self) -> list[str]:
-        """What was repaired or dropped."""
+        """What was repaired or dropped in this round."""
+        notes = self._all_notes
+        return [note for note in notes if note not in self._noted] if self._noted else notes
+
+    @property
+    def _all_notes(self) -> list[str]:
         emulated = self._emulated.notes if self._emulated else []
         return [*self.tool_calls.notes, *emulated, *self._notes]
 
@@ -147,6 +187,11 @@ class Content:
         self._cut(text)
 
     def _cut(self, text: str) -> None:
+        if self._trail is not None:
+            text = self._trail.feed(text)
+        self._write_uncut(text)
+
+    def _write_uncut(self, text: str) -> None:
         self._write(is_thinking=False, text=self._cutter.feed(text) if self._cutter else text)
 
     def _think(self, thinking: str) -> None:
@@ -154,17 +199,17 @@ class Content:
         self._show(thinking)
 
     def _show(self, thinking: str) -> None:
-        if self._answer.show_thinking:
+        if self._shows_thinking:
             self._reasoning.add_text(thinking)
             self._write(is_thinking=True, text=thinking)
 
     def _keep_details(self, details: Any) -> None:
-        if self._answer.show_thinking and self._reasoning.add_details(details) and not self._is_busy:
+        if self._shows_thinking and self._reasoning.add_details(details) and not self._is_busy:
             self._blocks.open_thinking()
 
     def _keep_items(self, items: Any) -> None:
         """Keep a Responses upstream's reasoning; each item ends a block of its own."""
-        if self._answer.show_thinking and self._reasoning.add_items(items) and not self._is_busy:
+        if self._shows_thinking and self._reasoning.add_items(items) and not self._is_busy:
             self._blocks.open_thinking()
             self._blocks.close()
 
@@ -202,8 +247,8 @@ class Content:
         if isinstance(matched, str) and matched in self._answer.stop_sequences:
             self._fired = matched
 
-    def flush(self, events: list[Event]) -> None:
-        """Write the text that was held back: it became neither tag nor stop sequence."""
+    def pause(self, events: list[Event]) -> None:
+        """Write what a follow-up can't complete; a stop sequence and a call in the text may be held on."""
         self._blocks.events = events
         if self._tags is not None:
             thinking, text = self._tags.flush()
@@ -211,11 +256,26 @@ class Content:
                 self._show(thinking)
             if text:
                 self._cut(text)
+        if self._trail is not None and (held := self._trail.flush()):
+            self._write_uncut(held)
+
+    def resume(self) -> None:
+        """Begin a follow-up. Thinking in it is about going on, and stands in the middle of an answer: it isn't shown."""
+        assert self._trail is not None  # noqa: S101  (else there is no follow-up)
+        self._trail.resume()
+        self._tags = ThinkTags() if self._has_tags else None
+        self._shows_thinking = False
+        self._earlier = self._heard
+        self._noted = frozenset(self._all_notes)
+
+    def flush(self, events: list[Event]) -> None:
+        """Write the text that was held back: it became neither tag nor stop sequence."""
+        self.pause(events)
         if self._cutter is not None and (held := self._cutter.flush()):
             self._write(is_thinking=False, text=held)
 
     def finish(self, events: list[Event], *, is_truncated: bool) -> str | None:
-        """Write what waits and close the last block; return what went wrong, or None.
+        """Write what waits and close the last block; return what went wrong, or None: not after what was good.
 
         Args:
             events: Where to write.
@@ -225,7 +285,7 @@ class Content:
         if self._emulated is not None:
             self._emulated.finish(is_truncated=is_truncated or self.is_cut)
         self.tool_calls.finish(is_truncated=is_truncated)
-        if self._is_broken:
+        if self._is_broken and not self._earlier:
             return MALFORMED
         if self._answer.must_call and not self._calls and not is_truncated:
             self._notes.append("tool_choice_ignored")

@@ -5,9 +5,14 @@ ignored. What upstreams do beyond the reference is shown by the tests, each quir
 
 Nothing is said of the end before the end: usage may come after the finish, so the stop reason waits for the
 `[DONE]` mark or the end of the stream. A stream that ends without saying so fails: it never becomes a short answer.
+
+An answer that the upstream cut short may be gone on with, in rounds: `wants_more` says so, and nothing is told of the end.
+`resume` begins the next round, whose bytes go on with the same message; `give_up` ends it with what there is. What goes
+wrong in a later round is an error of that round only.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from translator.core.answer import AnswerContext
@@ -24,6 +29,8 @@ from translator.core.switches import Profile
 
 __all__ = ["Decoder"]
 
+#: With fewer output tokens left, the upstream isn't asked to go on: the whole input would be sent for them.
+LEAST_LEFT = 64
 TRUNCATED = "upstream closed the stream before finishing"
 FINISH_ERRORS = {
     Finish.OVERLOADED: {"type": "overloaded", "message": "upstream ran out of capacity"},
@@ -47,6 +54,10 @@ class Decoder:
         """
         #: Whether the last event is out: the rest of the upstream's stream does not matter.
         self.is_done = False
+        #: Whether the upstream cut the answer short of what the client allows: `resume` or `give_up` must follow.
+        self.wants_more = False
+        #: What went wrong in a later round, of which the client is told nothing: `give_up` must follow.
+        self.round_error: ClientError | None = None
         #: The upstream's own id of the answer, if it told one.
         self.upstream_id: str | None = None
         self._answer = answer
@@ -56,6 +67,9 @@ class Decoder:
         self._content = Content(answer, profile=profile, new_id=new_id)
         self._events: list[Event] = []
         self._is_started = False
+        #: Whether the upstream has answered in this round.
+        self._is_answered = False
+        self._earlier: list[Usage] = []
         self._finish: Finish | None = None
         self._report: Report | None = None
         self._comments = 0
@@ -117,8 +131,47 @@ class Decoder:
 
     def fail(self, error: ClientError) -> list[Event]:
         """Return the events that end the answer with an error found elsewhere, such as a timeout."""
+        if not self.is_done or self._is_waiting:
+            self._end_failed(error)
+        return self._take()
+
+    @property
+    def text(self) -> str:
+        """What the model has written so far, calls in its text included."""
+        return self._content.text
+
+    @property
+    def tokens_left(self) -> int | None:
+        """Output tokens that the message may still have; None where nothing limits them."""
+        return self._left_after(self.usage)
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self.wants_more or self.round_error is not None
+
+    def resume(self, *, secrets: tuple[str, ...] = ()) -> None:
+        """Go on with the same message in a further answer.
+
+        Args:
+            secrets: More of what must not appear in an error.
+        """
+        input_estimate = self._answer.input_estimate + self.usage.output_tokens
+        left = [limit for limit in (self._answer.max_tokens, self.tokens_left) if limit is not None]
+        self._earlier.append(self.usage)
+        self._answer = replace(self._answer, input_estimate=input_estimate, max_tokens=min(left, default=None))
+        self._secrets = (*self._secrets, *secrets)
+        self._chunks, self._comments = ChunkReader(), 0
+        self._finish = self._report = self.upstream_id = None
+        self._is_answered = self.is_done = self.wants_more = False
+        self._content.resume()
+
+    def give_up(self) -> list[Event]:
+        """Return the events that end a message which can't be gone on with: with what there is, as out of tokens."""
         if not self.is_done:
-            self._fail(error)
+            self._final_usage = self._usage(is_complete=False)
+        self.wants_more, self.round_error, self.is_done = False, None, True
+        self._content.finish(self._events, is_truncated=True)
+        self._events += self._content.end(Finish.CUT, self._whole_usage)
         return self._take()
 
     def start(self) -> list[Event]:
@@ -163,7 +216,7 @@ class Decoder:
         if error := choice.get("error"):
             self._fail_upstream(error)
             return
-        if not self._is_started:
+        if not self._is_answered:
             self._start()
         delta = choice.get("delta") or choice.get("message")
         if type(delta) is dict:
@@ -196,6 +249,7 @@ class Decoder:
                 self._read_usage(usage)
 
     def _start(self) -> None:
+        self._is_answered = True
         if not self._is_started:
             self._is_started = True
             has_input = self._report is not None and self._report.input
@@ -204,13 +258,13 @@ class Decoder:
     def _end_of_stream(self) -> None:
         if self._finish is not None or self._content.is_cut or (self._is_lenient and self.has_output):
             self._end()
-        elif self._is_started:
+        elif self._is_answered:
             self._fail(protocol_error(TRUNCATED))
         else:
             self._fail(protocol_error("upstream closed the stream without an answer"))
 
     def _end_of_whole(self, answer: dict[str, Any]) -> None:
-        if self._is_started:
+        if self._is_answered:
             self._end()
         elif answer.get("message") or answer.get("detail"):
             self._fail_upstream(answer)
@@ -219,8 +273,11 @@ class Decoder:
 
     def _end(self) -> None:
         """Write the end of the message."""
-        if not self._is_started:
+        if not self._is_answered:
             self._fail(protocol_error("upstream returned no choices"))
+            return
+        if self._can_go_on():
+            self._pause()
             return
         is_truncated = self._finish is Finish.CUT or self._is_out_of_tokens
         problem = self._content.finish(self._events, is_truncated=is_truncated)
@@ -229,10 +286,43 @@ class Decoder:
         if problem is not None:
             self._fail(protocol_error(problem))
             return
-        finish = Finish.CUT if self._content.has_cut_call else self._finish
-        usage = self._final_usage = self._usage(is_complete=True)
-        self._events += self._content.end(finish, usage)
+        is_cut = self._content.has_cut_call or self._adds_nothing
+        self._final_usage = self._usage(is_complete=True)
         self.is_done = True
+        self._events += self._content.end(Finish.CUT if is_cut else self._finish, self._whole_usage)
+
+    def _can_go_on(self) -> bool:
+        """Tell whether the upstream cut the answer short, and can be asked for more."""
+        if self._finish is not Finish.CUT or len(self._earlier) >= self._answer.continue_rounds:
+            return False
+        self._content.pause(self._events)
+        left = self._left_after(self._usage(is_complete=True))
+        return self._content.can_go_on and (left is None or left >= LEAST_LEFT)
+
+    def _left_after(self, usage: Usage) -> int | None:
+        """Return the output tokens that the message may have after a last round so far; None for any number."""
+        limit = self._answer.message_limit
+        return None if limit is None else limit - sum(each.output_tokens for each in (*self._earlier, usage))
+
+    @property
+    def _whole_usage(self) -> Usage:
+        """What the client is told: the input once, as it is in the client's own request; the output of all rounds."""
+        rounds = [*self._earlier, self.usage]
+        thinking = [usage.thinking_tokens for usage in rounds if usage.thinking_tokens is not None]
+        return replace(
+            rounds[0],
+            output_tokens=sum(usage.output_tokens for usage in rounds),
+            thinking_tokens=sum(thinking) if thinking else None,
+        )
+
+    def _pause(self) -> None:
+        self._final_usage = self._usage(is_complete=True)
+        self.is_done = self.wants_more = True
+
+    @property
+    def _adds_nothing(self) -> bool:
+        """Whether a later round brought nothing, so that the answer is still cut where the one before ended."""
+        return bool(self._earlier) and not self._content.has_grown
 
     @property
     def _has_nothing(self) -> bool:
@@ -246,7 +336,7 @@ class Decoder:
         return bool(limit and self._report and (self._report.output or 0) >= limit)
 
     def _usage(self, *, is_complete: bool) -> Usage:
-        if not self._is_started and self._report is None:
+        if not self._is_answered and self._report is None:
             return Usage(source=UsageSource.UNKNOWN)
         return settle_usage(
             self._report,
@@ -260,9 +350,19 @@ class Decoder:
         self._fail(embedded_error(error, requested_model=self._answer.model, secrets=self._secrets))
 
     def _fail(self, error: ClientError) -> None:
+        """End with what went wrong in the answer; after good rounds, only this round."""
+        if not self._earlier:
+            self._end_failed(error)
+            return
+        self._final_usage = self._usage(is_complete=False)
+        self.round_error = error
+        self.is_done = True
+
+    def _end_failed(self, error: ClientError) -> None:
         self._content.flush(self._events)
         self._final_usage = self._usage(is_complete=False)
         self._events.append(StreamFailed(error=error))
+        self.wants_more, self.round_error = False, None
         self.is_done = True
 
     def _take(self) -> list[Event]:

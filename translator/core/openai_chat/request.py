@@ -102,7 +102,10 @@ def render_request(
     }
     return RenderedRequest(
         body={key: value for key, value in body.items() if key not in profile.unsupported},
-        answer=_answer_context(request, tools, history, max_tokens=max_tokens, input_estimate=input_estimate),
+        answer=replace(
+            _answer_context(request, tools, history, max_tokens=max_tokens, input_estimate=input_estimate),
+            message_limit=_message_limit(request, model, input_estimate),
+        ),
         notes=tuple(dict.fromkeys((*tools.notes, *reader.notes, *history.notes))),
     )
 
@@ -148,6 +151,13 @@ def _limit(request: MessagesRequest, profile: Profile, model: ModelFacts, input_
     """
     room = (model.context_window or 0) - input_estimate
     limits = (request.max_tokens, profile.max_tokens_cap, model.max_output_tokens, room if room >= LEAST_ROOM else None)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _message_limit(request: MessagesRequest, model: ModelFacts, input_estimate: int) -> int | None:
+    """Return the output tokens that the whole message may have, in however many calls it is made."""
+    window = model.context_window
+    limits = (request.max_tokens, max(0, window - input_estimate) if window else None)
     return min((limit for limit in limits if limit is not None), default=None)
 
 

@@ -60,6 +60,11 @@ class ToolCalls:
         self._used_ids = set(answer.history_tool_ids)
 
     @property
+    def has_any(self) -> bool:
+        """Whether the model has called anything, written by now or not."""
+        return bool(self._slots)
+
+    @property
     def is_busy(self) -> bool:
         """Whether a call is being written, so that nothing else can be."""
         return self._active < len(self._slots) and self._slots[self._active].is_started

@@ -1,0 +1,192 @@
+"""Answers that the upstream cuts short, gone on with through a running gateway."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anthropic
+import httpx
+import pytest
+
+from demo.sample import WORDS
+from tests.e2e.client import opened, question
+from tests.e2e.ledger import assert_ledger_adds_up
+from tests.e2e.test_budgets import give_budget, wait_until_read
+from tests.gateway import RunningGateway
+from tests.upstream import ScriptedUpstream
+
+TEXT = "script/frames=50,cap=20"
+REPEATED = "script/frames=50,cap=20,repeats=15"
+TOOL = "script/tools=1,cap=4"
+FAILING = "script/frames=50,cap=20,lasts=1,status=500"
+BREAKING = "script/frames=50,cap=20,lasts=1,cut,frame=7"
+SLOW = "script/frames=50,cap=20,gap=30ms"
+STUCK = "script/frames=50,cap=20,lasts=1,silent"
+ENDLESS = "script/frames=500,cap=20"
+OFF = "script/frames=50,cap=20,gap=0"
+WEATHER: Any = {
+    "name": "get_weather",
+    "description": "Tell the weather of a city.",
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+
+
+@pytest.fixture(scope="module")
+def continuing(
+    make_gateway: Callable[..., RunningGateway],
+    upstream_process: ScriptedUpstream,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunningGateway:
+    """A gateway that asks for more of what is cut off."""
+    on = [{"name": name, "continue_rounds": 3} for name in (TEXT, REPEATED, FAILING, BREAKING, SLOW, STUCK, ENDLESS)]
+    models = [*on, {"name": TOOL, "continue_rounds": 4, "tools": "emulated"}]
+    setup = tmp_path_factory.mktemp("setup") / "setup.yaml"
+    upstream = {"name": "scripted", "base_url": upstream_process.base_url, "models": models}
+    setup.write_text(json.dumps({"upstreams": [upstream]}), encoding="utf-8")
+    return make_gateway(upstream=upstream_process, keys=["sk-1", "sk-2"], commands=[["import_setup", str(setup)]])
+
+
+@pytest.fixture
+def client(continuing: RunningGateway) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=continuing.base_url, api_key=continuing.token, max_retries=0) as client:
+        yield client
+
+
+def ask(client: anthropic.Anthropic, model: str, is_streamed: bool, **fields: Any) -> anthropic.types.Message:
+    call: Any = {"model": model, "max_tokens": 500, "messages": [{"role": "user", "content": "Hello"}], **fields}
+    if not is_streamed:
+        message: anthropic.types.Message = client.messages.create(**call)
+        return message
+    with client.messages.stream(**call) as stream:
+        kinds = [event.type for event in stream]
+        assert [kinds.count(kind) for kind in ("message_start", "message_delta", "message_stop")] == [1, 1, 1]
+        return stream.get_final_message()
+
+
+def text_of(message: anthropic.types.Message) -> str:
+    [block] = message.content
+    assert block.type == "text"
+    return block.text
+
+
+def words(count: int) -> str:
+    return " ".join((WORDS * count)[:count])
+
+
+both_ways = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "stream"])
+
+
+@both_ways
+@pytest.mark.parametrize("model", [TEXT, REPEATED])
+def test_a_text_goes_on_over_three_rounds(
+    client: anthropic.Anthropic, continuing: RunningGateway, upstream: ScriptedUpstream, model: str, is_streamed: bool
+) -> None:
+    message = ask(client, model, is_streamed)
+
+    assert (text_of(message).rstrip(), message.stop_reason) == (words(50), "end_turn")
+    records = assert_ledger_adds_up(continuing, upstream)
+    assert [(record["attempt"], record["state"], record["stop_reason"]) for record in records] == [
+        (1, "ok", "max_tokens"), (2, "ok", "max_tokens"), (3, "ok", "end_turn"),
+    ]  # fmt: skip
+    assert [record["notes"] for record in records] == [["continued"], ["follow_up", "continued"], ["follow_up"]]
+    assert message.usage.output_tokens == sum(record["output_tokens"] for record in records)
+    first = records[0]
+    assert message.usage.input_tokens == first["input_tokens"]
+    assert len({record["credential_id"] for record in records}) == 1
+    assert len({record["request_id"] for record in records}) == 1
+    bodies = [request["body"] for request in upstream.requests()]
+    assert [body["max_tokens"] for body in bodies] == [500, 480, 460 - (model == REPEATED)]
+    assert [len(body["messages"]) for body in bodies] == [1, 3, 3]
+
+
+@both_ways
+def test_a_call_in_the_text_that_was_cut_comes_to_its_end(
+    client: anthropic.Anthropic, continuing: RunningGateway, upstream: ScriptedUpstream, is_streamed: bool
+) -> None:
+    message = ask(client, TOOL, is_streamed, tools=[WEATHER])
+
+    [call] = message.content
+    assert call.type == "tool_use"
+    assert (call.name, call.input, message.stop_reason) == ("get_weather", {"city": "item 0"}, "tool_use")
+    assert len(assert_ledger_adds_up(continuing, upstream)) > 1
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("model", "count", "state"), [(FAILING, 20, "upstream_error"), (BREAKING, 27, "truncated"), (STUCK, 20, "timeout")]
+)
+def test_a_later_round_that_fails_leaves_what_there_is(
+    client: anthropic.Anthropic,
+    continuing: RunningGateway,
+    upstream: ScriptedUpstream,
+    model: str,
+    count: int,
+    state: str,
+    is_streamed: bool,
+) -> None:
+    message = ask(client, model, is_streamed)
+
+    count = count if is_streamed else 20
+    assert (text_of(message).rstrip(), message.stop_reason) == (words(count), "max_tokens")
+    records = assert_ledger_adds_up(continuing, upstream)
+    assert [record["state"] for record in records] == ["ok", state]
+
+
+def test_rounds_have_an_end(
+    client: anthropic.Anthropic, continuing: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    message = ask(client, ENDLESS, True)
+
+    assert (message.stop_reason, message.usage.output_tokens) == ("max_tokens", 80)
+    assert len(assert_ledger_adds_up(continuing, upstream)) == 4
+
+
+@pytest.mark.parametrize("fields", [{"max_tokens": 20}, {"max_tokens": 60}, {"model": OFF}], ids=str)
+def test_an_answer_that_is_as_long_as_it_may_be_is_not_gone_on_with(
+    client: anthropic.Anthropic, continuing: RunningGateway, upstream: ScriptedUpstream, fields: dict[str, Any]
+) -> None:
+    message = ask(client, **({"model": TEXT, "is_streamed": True} | fields))
+
+    assert (text_of(message).rstrip(), message.stop_reason) == (words(20), "max_tokens")
+    [record] = assert_ledger_adds_up(continuing, upstream)
+    assert record["notes"] == []
+
+
+def test_a_client_that_leaves_in_the_second_round(continuing: RunningGateway, upstream: ScriptedUpstream) -> None:
+    with opened(continuing, question(SLOW, stream=True)) as answer:
+        for _ in answer.iter_bytes():
+            if len(upstream.attempts()) == 2:
+                time.sleep(0.2)
+                break
+
+    records = assert_ledger_adds_up(continuing, upstream)
+    assert [record["state"] for record in records] == ["ok", "client_gone"]
+
+
+def test_follow_ups_are_counted_for_prometheus(
+    client: anthropic.Anthropic, continuing: RunningGateway, upstream: ScriptedUpstream
+) -> None:
+    ask(client, TEXT, True)
+    assert_ledger_adds_up(continuing, upstream)
+
+    lines = httpx.get(f"{continuing.base_url}/metrics", trust_env=False).text.splitlines()
+    assert any(line.startswith('bridge_follow_ups_total{upstream="scripted"}') for line in lines)
+
+
+@both_ways
+def test_a_budget_without_room_for_another_round_ends_the_answer(
+    client: anthropic.Anthropic, continuing: RunningGateway, upstream: ScriptedUpstream, is_streamed: bool
+) -> None:
+    # Room for the question and what it allows, and not for the question once more.
+    give_budget(continuing, "one round", 510)
+    asyncio.run(wait_until_read())
+    try:
+        message = ask(client, TEXT, is_streamed, max_tokens=500)
+        assert (text_of(message).rstrip(), message.stop_reason) == (words(20), "max_tokens")
+        [record] = assert_ledger_adds_up(continuing, upstream)
+        assert record["notes"] == ["continued"]
+    finally:
+        continuing.execute("DELETE FROM usage_budget")
+        asyncio.run(wait_until_read())
