@@ -198,7 +198,7 @@ class Run:
             return exchange.feed_body(await self._read_all(MAX_WHOLE_BYTES))
         patience = self._loop.time() + EARLY_HEADERS_S
         shown = b""
-        while not exchange.has_output and not exchange.is_complete and exchange.error is None:
+        while not (exchange.has_output or exchange.is_complete or exchange.wants_more or exchange.error):
             shown += await self.read(until=patience)
             if self._loop.time() >= patience:
                 return shown or exchange.start()

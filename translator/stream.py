@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Self
 
 from keys.pool.facts import Kind
@@ -64,6 +65,7 @@ class Stream:
             raise StopAsyncIteration
         loop = asyncio.get_running_loop()
         silent_since = loop.time()
+        read = partial(self._read_rounds, self._rounds) if self._rounds else self._run.read
         while True:
             if self._exchange.is_complete:
                 await self._end()
@@ -71,7 +73,7 @@ class Stream:
             if self._stopped:
                 return await self._break_off(self._stopped, State.TRUNCATED, Kind.CLIENT_GONE)
             try:
-                shown = await self._read(loop.time() + TICK_S)
+                shown = await read(until=loop.time() + TICK_S)
             except UpstreamFault as fault:
                 state, kind, error = judge_fault(fault)
                 return await self._break_off(error, state, kind)
@@ -80,11 +82,10 @@ class Stream:
             if loop.time() >= silent_since + PING_S:
                 return self._exchange.ping
 
-    async def _read(self, until: float) -> bytes:
-        if self._rounds is None:
-            return await self._run.read(until=until)
+    async def _read_rounds(self, rounds: Rounds, *, until: float) -> bytes:
+        """Read from the round that is on; from one to the next where it ends short."""
         if self._starting is not None or self._exchange.wants_more:
-            return await self._go_on(self._rounds)
+            return await self._go_on(rounds)
         shown = await self._run.read(until=until)
         if self._is_later and (error := self._exchange.error) is not None and not self._exchange.is_complete:
             await self._run.break_off(error, *(CUT if self._run.is_cut else FAILED))

@@ -4,6 +4,8 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -11,14 +13,16 @@ import httpx
 import pytest
 
 from demo.sample import WORDS
+from tests.e2e.client import ask as ask_once
 from tests.e2e.client import opened, question
 from tests.e2e.ledger import assert_ledger_adds_up
 from tests.e2e.test_budgets import give_budget, wait_until_read
-from tests.gateway import RunningGateway
+from tests.gateway import MakeGateway, RunningGateway
 from tests.upstream import ScriptedUpstream
 
 TEXT = "script/frames=50,cap=20"
 REPEATED = "script/frames=50,cap=20,repeats=15"
+PREFIXED = "script/frames=50,cap=21"
 TOOL = "script/tools=1,cap=4"
 FAILING = "script/frames=50,cap=20,lasts=1,status=500"
 BREAKING = "script/frames=50,cap=20,lasts=1,cut,frame=7"
@@ -26,6 +30,7 @@ SLOW = "script/frames=50,cap=20,gap=30ms"
 STUCK = "script/frames=50,cap=20,lasts=1,silent"
 ENDLESS = "script/frames=500,cap=20"
 OFF = "script/frames=50,cap=20,gap=0"
+TEXTS = (TEXT, REPEATED, PREFIXED, FAILING, BREAKING, SLOW, STUCK, ENDLESS)
 WEATHER: Any = {
     "name": "get_weather",
     "description": "Tell the weather of a city.",
@@ -40,12 +45,19 @@ def continuing(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> RunningGateway:
     """A gateway that asks for more of what is cut off."""
-    on = [{"name": name, "continue_rounds": 3} for name in (TEXT, REPEATED, FAILING, BREAKING, SLOW, STUCK, ENDLESS)]
-    models = [*on, {"name": TOOL, "continue_rounds": 4, "tools": "emulated"}]
-    setup = tmp_path_factory.mktemp("setup") / "setup.yaml"
-    upstream = {"name": "scripted", "base_url": upstream_process.base_url, "models": models}
-    setup.write_text(json.dumps({"upstreams": [upstream]}), encoding="utf-8")
+    setup = setup_with(upstream_process, tmp_path_factory.mktemp("setup"))
     return make_gateway(upstream=upstream_process, keys=["sk-1", "sk-2"], commands=[["import_setup", str(setup)]])
+
+
+def setup_with(upstream: ScriptedUpstream, folder: Path) -> Path:
+    """Write the setup whose models are gone on with."""
+    on = [{"name": name, "continue_rounds": 3} for name in TEXTS]
+    models = [*on, {"name": TOOL, "continue_rounds": 4, "tools": "emulated"}]
+    setup = folder / "setup.yaml"
+    known: dict[str, Any] = {"name": "scripted", "base_url": upstream.base_url, "models": models}
+    known["profile_overrides"] = {"by_model": {PREFIXED.removeprefix("script/"): {"prefill": "prefix"}}}
+    setup.write_text(json.dumps({"upstreams": [known]}), encoding="utf-8")
+    return setup
 
 
 @pytest.fixture
@@ -99,6 +111,18 @@ def test_a_text_goes_on_over_three_rounds(
     bodies = [request["body"] for request in upstream.requests()]
     assert [body["max_tokens"] for body in bodies] == [500, 480, 460 - (model == REPEATED)]
     assert [len(body["messages"]) for body in bodies] == [1, 3, 3]
+
+
+@both_ways
+def test_an_upstream_that_takes_the_beginning_of_an_answer_gets_it(
+    client: anthropic.Anthropic, continuing: RunningGateway, upstream: ScriptedUpstream, is_streamed: bool
+) -> None:
+    message = ask(client, PREFIXED, is_streamed)
+
+    assert (text_of(message).rstrip(), message.stop_reason) == (words(50), "end_turn")
+    assert len(assert_ledger_adds_up(continuing, upstream)) == 3
+    last = upstream.requests()[-1]["body"]["messages"][-1]
+    assert last == {"role": "assistant", "content": words(42), "prefix": True}
 
 
 @both_ways
@@ -190,3 +214,27 @@ def test_a_budget_without_room_for_another_round_ends_the_answer(
     finally:
         continuing.execute("DELETE FROM usage_budget")
         asyncio.run(wait_until_read())
+
+
+@pytest.mark.parametrize(
+    ("model", "drain_s", "ends"),
+    [(SLOW, "10", ["ok", "ok", "ok"]), (SLOW, "0", ["ok", "truncated"]), (STUCK, "0", ["ok", "truncated"])],
+)
+def test_a_gateway_told_to_stop_in_the_second_round(
+    gateway: MakeGateway, upstream: ScriptedUpstream, tmp_path: Path, model: str, drain_s: str, ends: list[str]
+) -> None:
+    setup = setup_with(upstream, tmp_path)
+    stopping = gateway(upstream=upstream, commands=[["import_setup", str(setup)]], BRIDGE_DRAIN_S=drain_s)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(ask_once, stopping, model)
+        upstream.wait_for(lambda truth: len(truth["attempts"]) == 2, within_s=15)
+        status = stopping.stop()
+        seen = running.result()
+
+    assert status == 0
+    is_finished = ends[-1] == "ok"
+    assert (seen.is_broken, seen.ended_well) == (False, is_finished)
+    assert is_finished or (seen.error and seen.error["type"] == "overloaded_error")
+    records = assert_ledger_adds_up(stopping, upstream, ended_well={seen.request_id: is_finished})
+    assert [record["state"] for record in records] == ends

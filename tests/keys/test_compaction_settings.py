@@ -16,7 +16,7 @@ from keys.setup_file import ModelPart
 def form_of(upstream: Upstream, **changes: Any) -> dict[str, Any]:
     fields = {"upstream": upstream.pk, "name": "m", "context_window": "", "max_output_tokens": "", "tools": "native"}
     more = {"vision": "unknown", "pdf": "unknown", "reasoning": "unknown", "summary_alias": ""}
-    return fields | more | {"compaction": "off", "compact_above": 80, "compact_to": 40} | changes
+    return fields | more | {"compaction": "off", "compact_above": 80, "compact_to": 40, "continue_rounds": 0} | changes
 
 
 def test_long_conversations_are_left_alone_unless_somebody_says_so(upstream: Upstream) -> None:
