@@ -122,7 +122,7 @@ def test_an_upstream_that_takes_the_beginning_of_an_answer_gets_it(
     assert (text_of(message).rstrip(), message.stop_reason) == (words(50), "end_turn")
     assert len(assert_ledger_adds_up(continuing, upstream)) == 3
     last = upstream.requests()[-1]["body"]["messages"][-1]
-    assert last == {"role": "assistant", "content": words(42), "prefix": True}
+    assert last == {"role": "assistant", "content": words(41), "prefix": True}
 
 
 @both_ways
