@@ -15,3 +15,8 @@ function nameBoxes() {
 
 // jQuery calls back in order, and select2's own callback, which may come after the load event, was there before.
 addEventListener("load", () => window.django?.jQuery?.(nameBoxes));
+
+// Several values stand in a list, and select2 would put a cross that takes all away beside its items.
+addEventListener("DOMContentLoaded", () => {
+  for (const select of document.querySelectorAll("select.admin-autocomplete[multiple]")) select.dataset.allowClear = "false";
+});

@@ -1,19 +1,25 @@
 """A real gateway in front of a real browser.
 
+One gateway serves all tests, since a start takes seconds. They don't meet: each has people, a team and names of its
+own (see `cast`), counts what is its own, and scripts faults for models that nobody else asks for. What a fault does to
+the pool stays with the credential and that model, as long as it is an answer to the request (400, a stream that is
+cut); none of the tests gives a credential away (401, 402, 429).
+
 Playwright's loop runs in the test's own thread as long as the browser is open, and no async test can run beside it:
 hence a browser for each module, not for the session.
 """
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.browser.cast import PASSWORD, Cast, Company, Person, read
 from tests.gateway import MakeGateway, RunningGateway
+from tests.up import Up
 from tests.upstream import ScriptedUpstream
 
 CHROMIUM = "/usr/bin/chromium"
@@ -26,44 +32,60 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PASSWORD = "correct horse battery staple"
-AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-MAKE_PEOPLE = """
-from django.contrib.auth.models import Group, User
-from keys.roles import Role, give_role
-User.objects.create_superuser("root", password={password!r})
-charlie = User.objects.create_user("charlie", password={password!r})
-charlie.groups.add(Group.objects.create(name="blue"))
-give_role(charlie, Role.LEAD)
-"""
+#: A loaded machine is slow; what doesn't come by then never comes.
+PATIENCE_S = 60
+COOKIE = "sessionid"
+FILL = "from tests.browser.cast import fill; fill({count}, {upstream!r}, {file!r})"
 
 OpenPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
-def site(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> RunningGateway:
-    """A gateway with people and some use: good answers, one that fails and one that breaks off."""
-    running = make_gateway(upstream=upstream_process, keys=("sk-one", "sk-two"))
-    running.command("shell", "--verbosity", "0", "-c", MAKE_PEOPLE.format(password=PASSWORD))
-    for model in ("glm-5", "qwen-4", "script/status=400", "script/cut,frame=3"):
-        ask(running, model)
-    running.settled(4)
-    return running
+def filled(
+    make_gateway: MakeGateway,
+    upstream_process: ScriptedUpstream,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> tuple[RunningGateway, Company]:
+    """The gateway, and who is in it: a cast for each test that asks for one."""
+    count = sum("cast" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    file = tmp_path_factory.mktemp("browser") / "company.json"
+    words = FILL.format(count=count, upstream=upstream_process.base_url, file=str(file))
+    running = make_gateway(
+        upstream=upstream_process,
+        keys=[f"sk-browser-{number}" for number in range(8)],
+        commands=[["shell", "--verbosity", "0", "-c", words]],
+    )
+    running.hurry(connect_timeout_s=30, first_byte_timeout_s=30, idle_timeout_s=30, total_timeout_s=120)
+    return running, read(file)
 
 
-def ask(site: RunningGateway, model: str, *, stream: bool = True) -> int:
-    """Send one message, read the whole answer and return its status."""
-    body: dict[str, Any] = {"model": model, "max_tokens": 50, "stream": stream}
-    body["messages"] = [{"role": "user", "content": "Hello"}]
-    headers = {"x-api-key": site.token}
-    answer = httpx.post(f"{site.base_url}/v1/messages", json=body, headers=headers, trust_env=False, timeout=20)
-    return answer.status_code
+@pytest.fixture(scope="session")
+def site(filled: tuple[RunningGateway, Company]) -> RunningGateway:
+    return filled[0]
+
+
+@pytest.fixture(scope="session")
+def company(filled: tuple[RunningGateway, Company]) -> Company:
+    return filled[1]
+
+
+@pytest.fixture(scope="session")
+def castings(company: Company) -> Iterator[Cast]:
+    return iter(company.casts)
+
+
+@pytest.fixture
+def cast(castings: Iterator[Cast], upstream: ScriptedUpstream) -> Cast:
+    """People, a team and names that no other test has; the scripted upstream remembers nothing of others."""
+    return next(castings)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not os.access(CHROMIUM, os.X_OK):
         pytest.skip(f"no browser at {CHROMIUM}")
+    expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
@@ -71,44 +93,55 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def open_page(browser: Browser, site: RunningGateway) -> Iterator[OpenPage]:
-    """Open pages as somebody who logs in first; what the console complains of fails the test."""
+def new_page(browser: Browser, site: RunningGateway) -> Iterator[OpenPage]:
+    """Open empty pages, each in a profile of its own; what the console complains of fails the test."""
     contexts = []
     complaints: list[str] = []
 
-    def open_as(name: str, path: str, *, scheme: Any = "light", width: int = 1440, **options: Any) -> Page:
-        context = browser.new_context(
-            base_url=site.base_url, color_scheme=scheme, viewport={"width": width, "height": 900}, **options
-        )
+    def make(*, width: int = 1440, **options: Any) -> Page:
+        options.setdefault("base_url", site.base_url)
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        context.set_default_timeout(PATIENCE_S * 1000)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
-        page.goto(f"/admin/login/?next={path}")
-        page.fill("input[name=username]", name)
-        page.fill("input[name=password]", PASSWORD)
-        page.click("button[type=submit]")
-        page.wait_for_url(f"**{path}")
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         return page
 
-    yield open_as
+    yield make
     for context in contexts:
         context.close()
     assert not complaints
 
 
-def is_complaint(said: Any) -> bool:
-    """Tell whether a line of the console is a fault of ours; browsers ask for an icon that there isn't."""
-    return said.type == "error" and "favicon" not in (said.location or {}).get("url", "")
+@pytest.fixture
+def open_page(new_page: OpenPage, site: RunningGateway) -> OpenPage:
+    """Open a page as somebody who is logged in."""
+
+    def open_as(person: Person, path: str, **options: Any) -> Page:
+        page = new_page(**options)
+        page.context.add_cookies([{"name": COOKIE, "value": person.session, "url": site.base_url}])
+        page.goto(path)
+        return page
+
+    return open_as
 
 
-def serious_faults(page: Page) -> list[str]:
-    """Run axe on the page; return what it finds serious or worse."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{fault['id']}: {node['target']} {node['html'][:160]}"
-        for fault in found["violations"]
-        if fault["impact"] in ("serious", "critical")
-        for node in fault["nodes"]
-    ]
+def log_in(page: Page, name: str, password: str = PASSWORD) -> None:
+    """Fill in the form that the page shows."""
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+
+
+def ask(site: RunningGateway | Up, model: str, token: str, **headers: str) -> httpx.Response:
+    """Send one message and read the whole answer."""
+    body: dict[str, Any] = {"model": model, "max_tokens": 50, "stream": True}
+    body["messages"] = [{"role": "user", "content": "Hello"}]
+    return httpx.post(
+        f"{site.base_url}/v1/messages",
+        json=body,
+        headers={"x-api-key": token, **headers},
+        trust_env=False,
+        timeout=PATIENCE_S,
+    )

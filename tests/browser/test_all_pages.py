@@ -1,57 +1,87 @@
-"""axe-core on every page that a superuser can open, in light and dark, on a phone and on a desk."""
+"""axe-core on every page of the URL table, in light and dark, on a phone and on a desk."""
 
-import re
+from collections.abc import Iterable, Iterator
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import OpenPage, serious_faults
+from tests.browser.cast import Company
+from tests.browser.conftest import OpenPage
+from tests.browser.looks import faults_of
+from tests.gateway import RunningGateway
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-#: Pages that no other page of the side bar leads to.
+#: The same pages with something in them.
 MORE = (
-    "/admin/usage/reports/?by=model&then=state",
-    "/admin/keys/upstream/add/",
-    "/admin/keys/upstream/import/",
-    "/admin/keys/credential/add/",
-    "/admin/keys/clienttoken/add/",
-    "/admin/keys/route/add/",
-    "/admin/usage/budget/add/",
-    "/admin/usage/price/add/",
-    "/admin/auth/user/add/",
-    "/tokens/new/",
-    "/password/",
-    "/second-factor/",
+    "/admin/usage/reports/?by=day&then=model&show=cost_nano",
+    "/admin/usage/reports/?by=user&then=state&team=1",
+    "/admin/usage/usagerecord/?state=upstream_error",
+    "/admin/usage/usagerecord/?q=nothing",
+    "/admin/usage/incident/?hours=24",
+    "/admin/keys/credential/?state=cooling",
+    "/?days=1",
 )
-#: The API's page is a document of Swagger UI, not ours.
-FOREIGN = re.compile(r"/docs$")
-LIST = re.compile(r"^/admin/(keys|usage|auth|members)/\w+/$")
+#: For who isn't logged in.
+OUTSIDE = ("/login/", "/admin/login/")
 
 
-def paths_of(page: Page) -> list[str]:
-    """Give what the side bar leads to, and one object's page from each list."""
-    page.goto("/admin/")
-    bar = page.locator("#nav-sidebar a, nav a, aside a").evaluate_all("links => links.map(link => link.pathname)")
-    paths = [path for path in dict.fromkeys(bar) if not FOREIGN.search(path)]
-    for path in [path for path in paths if LIST.match(path)]:
-        page.goto(path)
-        links = page.locator("#result_list tbody a").evaluate_all("links => links.map(link => link.pathname)")
-        paths += links[:1]
-    return [*paths, *MORE]
+def of_one_request(site: RunningGateway, company: Company) -> Iterator[str]:
+    """Give the pages of requests of the walker's: a good one, a bad one, and their session."""
+    rows = site.sql(
+        "SELECT DISTINCT ON (state = 'ok') request_id, session_id FROM usage_usagerecord"
+        " WHERE user_id = %s AND session_id <> '' ORDER BY state = 'ok', id DESC",
+        company.walker.id,
+    )
+    assert len(rows) == 2
+    for row in rows:
+        yield f"/admin/usage/requests/{row['request_id']}/"
+        yield f"/sessions/{row['session_id']}/"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
-def test_axe_finds_nothing_serious_on_any_page(open_page: OpenPage, scheme: str, width: int) -> None:
-    page = open_page("root", "/admin/", scheme=scheme, width=width)
-    found: list[str] = []
-    paths = paths_of(page)
-    assert len(paths) > 30, paths
-
+def pages_among(page: Page, paths: Iterable[str]) -> list[str]:
+    """Keep what answers with a page: no file or part, no other address, nothing that wants a form to be posted."""
+    kept = []
     for path in paths:
+        answer = page.request.get(path, max_redirects=0)
+        assert answer.status < 500, path
+        if answer.status == 200 and answer.text().lstrip()[:9].lower() == "<!doctype":
+            kept.append(path)
+    return kept
+
+
+def test_nothing_is_seriously_wrong_with_any_page(open_page: OpenPage, site: RunningGateway, company: Company) -> None:
+    page = open_page(company.walker, "/admin/")
+    named = pages_among(page, (path for _, path in company.pages))
+    others = pages_among(page, [*MORE, *of_one_request(site, company)])
+    assert len(named) > 65
+    assert len(others) == len(MORE) + 4
+
+    found = []
+    for path in [*named, *others]:
         page.goto(path)
-        found += [f"{path} {fault}" for fault in serious_faults(page)]
-        if page.evaluate("document.documentElement.scrollWidth") > width:
-            found.append(f"{path} is wider than the screen")
+        found += faults_of(page)
+
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_nothing_is_seriously_wrong_with_the_doors(new_page: OpenPage, path: str) -> None:
+    page = new_page()
+    page.goto(path)
+
+    assert faults_of(page) == []
+
+
+def test_a_fault_that_only_one_look_has_is_found(new_page: OpenPage) -> None:
+    page = new_page()
+    page.set_content(
+        "<html lang=en><title>Dim</title><meta name=color-scheme content='light dark'>"
+        "<style>@media (prefers-color-scheme: dark) and (width > 800px) { body { background: #111 } p { color: #333 } }</style>"
+        "<main><h1>Dim</h1><p>It can't be read in the dark.</p></main>"
+    )
+    expect(page.locator("p")).to_be_visible()
+
+    (fault,) = faults_of(page)
+
+    assert "at 1440, dark: color-contrast: p" in fault
