@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Concat
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -17,7 +17,7 @@ from keys.models import ClientToken, Upstream
 from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
 from keys.searching import SearchInTime
 from usage.budgets import period_end
-from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter
+from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter, export_links
 from usage.forms import KINDS, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
 from usage.paging import CappedPaginator
@@ -68,6 +68,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     search_help_text = "A whole request id, or a whole session id"
     empty_words = "A record appears here with the first request to an upstream."
     list_fullwidth = True
+    list_before_template = "usage/_records_export.html"
 
     fieldsets = (
         (None, {"fields": ("request_id", "attempt", "shown_state", "source", "notes", "started_at", "settled_at")}),
@@ -93,6 +94,11 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[UsageRecord]:
         records: QuerySet[UsageRecord] = super().get_queryset(request)
         return visible_to(request.user, records)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {**(extra_context or {}), "exports": export_links(request.GET.dict())}
+        answer: HttpResponse = super().changelist_view(request, context)
+        return answer
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[UsageRecord], search_term: str

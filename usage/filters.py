@@ -1,12 +1,14 @@
 """Filters of the usage list in the admin. Their choices come from the sums, never from the records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.admin import ModelAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
 
@@ -18,6 +20,8 @@ from usage.states import State
 from usage.visibility import scope_of
 
 CHOICES_OF = timedelta(days=90)
+#: Before all records: the usage API wants a first day, the list needs none.
+FIRST_DAY = "2000-01-01"
 
 
 def started_between(
@@ -76,3 +80,15 @@ class StateFilter(_ChoiceFilter):
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Model]") -> Iterable[tuple[str, Any]]:
         return State.choices
+
+
+def export_links(words: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Lead to files of what the list shows under these filters; to none for a search, which files don't know."""
+    if words.get("q"):
+        return []
+    own = (UserFilter, ModelFilter, CredentialFilter, StateFilter)
+    kept = {one.parameter_name: words[one.parameter_name] for one in own if words.get(one.parameter_name)}
+    kept["from"] = words.get("started_at_from") or FIRST_DAY
+    kept["to"] = words.get("started_at_to") or str(timezone.now().date())
+    records = reverse("usage:records")
+    return [(kind, f"{records}?{urlencode({**kept, 'format': kind})}") for kind in ("csv", "jsonl")]

@@ -10,7 +10,9 @@ hence a browser for each module, not for the session.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -41,7 +43,15 @@ OpenPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
+def chromium() -> str:
+    if not os.access(CHROMIUM, os.X_OK):
+        pytest.skip(f"no browser at {CHROMIUM}")
+    return CHROMIUM
+
+
+@pytest.fixture(scope="session")
 def filled(
+    chromium: str,
     make_gateway: MakeGateway,
     upstream_process: ScriptedUpstream,
     tmp_path_factory: pytest.TempPathFactory,
@@ -82,12 +92,10 @@ def cast(castings: Iterator[Cast], upstream: ScriptedUpstream) -> Cast:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"no browser at {CHROMIUM}")
+def browser(chromium: str) -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield browser
         browser.close()
 
@@ -136,12 +144,39 @@ def log_in(page: Page, name: str, password: str = PASSWORD) -> None:
 
 def ask(site: RunningGateway | Up, model: str, token: str, **headers: str) -> httpx.Response:
     """Send one message and read the whole answer."""
-    body: dict[str, Any] = {"model": model, "max_tokens": 50, "stream": True}
-    body["messages"] = [{"role": "user", "content": "Hello"}]
-    return httpx.post(
-        f"{site.base_url}/v1/messages",
-        json=body,
-        headers={"x-api-key": token, **headers},
-        trust_env=False,
-        timeout=PATIENCE_S,
-    )
+    with asking(site, model, token, **headers) as answer:
+        answer.read()
+    return answer
+
+
+def asking(site: RunningGateway | Up, model: str, token: str, **headers: str) -> AbstractContextManager[httpx.Response]:
+    """Send one message, and hang up at the end of the block."""
+    body = {"model": model, "max_tokens": 50, "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
+    url, headers = f"{site.base_url}/v1/messages", {"x-api-key": token, **headers}
+    return httpx.stream("POST", url, json=body, headers=headers, trust_env=False, timeout=PATIENCE_S)
+
+
+def ask_until_known(site: RunningGateway, model: str, token: str, **headers: str) -> None:
+    """Use a token that the server may not have noticed yet."""
+    until = time.monotonic() + PATIENCE_S
+    while (status := ask(site, model, token, **headers).status_code) != 200:
+        assert time.monotonic() < until, status
+        time.sleep(0.2)
+
+
+def records_of(site: RunningGateway, person: Person, count: int = 1) -> list[dict[str, Any]]:
+    """Wait until somebody has so many records, all of them settled; return them, oldest first."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        records = site.sql("SELECT * FROM usage_usagerecord WHERE user_id = %s ORDER BY id", person.id)
+        if len(records) >= count and all(record["state"] != "open" for record in records):
+            return records
+        assert time.monotonic() < until, [(record["state"], record["alias"]) for record in records]
+        time.sleep(0.1)
+
+
+def a_request(site: RunningGateway, person: Person, model: str, **headers: str) -> str:
+    """Ask once for somebody who never did; return the request's id when its record is settled."""
+    ask(site, model, person.token, **headers)
+    (record,) = records_of(site, person)
+    return str(record["request_id"])

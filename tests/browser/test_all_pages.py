@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.cast import Company
+from tests.browser.cast import Cast, Company
 from tests.browser.conftest import OpenPage
 from tests.browser.looks import faults_of
 from tests.gateway import RunningGateway
@@ -15,13 +15,18 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 #: The same pages with something in them.
 MORE = (
     "/admin/usage/reports/?by=day&then=model&show=cost_nano",
-    "/admin/usage/reports/?by=user&then=state&team=1",
+    "/admin/usage/reports/?by=user&then=error&state=upstream_error",
     "/admin/usage/usagerecord/?state=upstream_error",
     "/admin/usage/usagerecord/?q=nothing",
     "/admin/usage/incident/?hours=24",
     "/admin/keys/credential/?state=cooling",
     "/?days=1",
 )
+#: What somebody sees who just came; the lead has none but themselves and a member.
+EMPTY = {
+    "member": ("/", "/tokens/new/"),
+    "lead": ("/admin/", "/admin/usage/reports/", "/admin/usage/incident/", "/admin/usage/usagerecord/", "/team/"),
+}
 #: For who isn't logged in.
 OUTSIDE = ("/login/", "/admin/login/")
 
@@ -59,6 +64,18 @@ def test_nothing_is_seriously_wrong_with_any_page(open_page: OpenPage, site: Run
 
     found = []
     for path in [*named, *others]:
+        page.goto(path)
+        found += faults_of(page)
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("role", EMPTY)
+def test_nothing_is_seriously_wrong_where_there_is_nothing_yet(open_page: OpenPage, cast: Cast, role: str) -> None:
+    first, *others = EMPTY[role]
+    page = open_page(getattr(cast, role), first)
+    found = faults_of(page)
+    for path in others:
         page.goto(path)
         found += faults_of(page)
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import OpenPage, ask, log_in
 from tests.up import up
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 def test_the_first_administrator_logs_in_and_sees_the_first_request(new_page: OpenPage, tmp_path: Path) -> None:
