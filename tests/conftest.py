@@ -1,12 +1,13 @@
 """Fixtures that more than one folder of tests uses."""
 
-from tests.gateway import gateway, make_gateway, migrated_template, shared
+from tests.gateway import gateway, make_gateway, make_lasting_gateway, migrated_template, shared
 from tests.redis import redis_server, redis_url
 from tests.upstream import upstream, upstream_process
 
 __all__ = [
     "gateway",
     "make_gateway",
+    "make_lasting_gateway",
     "migrated_template",
     "redis_server",
     "redis_url",

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -230,9 +231,9 @@ def _gateway_on(
     return RunningGateway(database=database, environment=environment, data_dir=data_dir, workers=workers, server=server)
 
 
-@pytest.fixture(scope="session")
-def make_gateway(migrated_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeGateway]:
-    """Make gateways that live until the end of the run."""
+@contextmanager
+def _gateways(migrated_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeGateway]:
+    """Make gateways that live until the end of the block."""
     made: list[RunningGateway] = []
 
     def make(
@@ -268,6 +269,20 @@ def make_gateway(migrated_template: str, tmp_path_factory: pytest.TempPathFactor
             one.stop()
 
 
+@pytest.fixture(scope="session")
+def make_lasting_gateway(migrated_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeGateway]:
+    """Make gateways that live until the end of the run. Only few can: each worker holds connections to Postgres."""
+    with _gateways(migrated_template, tmp_path_factory) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_gateway(migrated_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeGateway]:
+    """Make gateways that live until the end of the module."""
+    with _gateways(migrated_template, tmp_path_factory) as make:
+        yield make
+
+
 @pytest.fixture
 def gateway(make_gateway: MakeGateway) -> Iterator[MakeGateway]:
     """Make gateways that live until the end of the test."""
@@ -283,9 +298,9 @@ def gateway(make_gateway: MakeGateway) -> Iterator[MakeGateway]:
 
 
 @pytest.fixture(scope="session")
-def shared(make_gateway: Callable[..., RunningGateway], upstream_process: ScriptedUpstream) -> RunningGateway:
+def shared(make_lasting_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> RunningGateway:
     """One gateway for all tests that leave it as it was; every model name goes to the scripted upstream.
 
     Two workers, and so many credentials that broken calls don't put all of them to rest.
     """
-    return make_gateway(workers=2, upstream=upstream_process, keys=[f"sk-{number}" for number in range(8)])
+    return make_lasting_gateway(workers=2, upstream=upstream_process, keys=[f"sk-{number}" for number in range(8)])

@@ -52,7 +52,7 @@ def chromium() -> str:
 @pytest.fixture(scope="session")
 def filled(
     chromium: str,
-    make_gateway: MakeGateway,
+    make_lasting_gateway: MakeGateway,
     upstream_process: ScriptedUpstream,
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
@@ -61,7 +61,7 @@ def filled(
     count = sum("cast" in getattr(item, "fixturenames", ()) for item in request.session.items)
     file = tmp_path_factory.mktemp("browser") / "company.json"
     words = FILL.format(count=count, upstream=upstream_process.base_url, file=str(file))
-    running = make_gateway(
+    running = make_lasting_gateway(
         upstream=upstream_process,
         keys=[f"sk-browser-{number}" for number in range(8)],
         commands=[["shell", "--verbosity", "0", "-c", words]],
