@@ -1,5 +1,7 @@
 """Fixtures that more than one folder of tests uses."""
 
+from hypothesis import settings
+
 from tests.gateway import gateway, make_gateway, make_lasting_gateway, migrated_template, shared
 from tests.redis import redis_server, redis_url
 from tests.upstream import upstream, upstream_process
@@ -15,3 +17,7 @@ __all__ = [
     "upstream",
     "upstream_process",
 ]
+
+# How long an example takes is the machine's affair.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")

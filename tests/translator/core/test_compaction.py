@@ -351,7 +351,7 @@ def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
     return messages[: draw(st.integers(1, len(messages)))]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(messages=histories(), summing=st.booleans(), factor=st.sampled_from([0.8, 1.0, 1.7]), text_=WORDS)
 def test_whatever_is_made_of_a_history_is_legal_and_within_the_target(
     messages: list[dict[str, Any]], summing: bool, factor: float, text_: str

@@ -115,7 +115,7 @@ def parsed(body: Any) -> MessagesRequest | None:
 
 
 @given(body=BODIES, model=MODELS, name=st.sampled_from(list(PROFILES)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_sent_keeps_the_rules_of_chat_upstreams(body: dict[str, Any], model: ModelFacts, name: str):
     request = parsed(body)
     if request is None:

@@ -116,7 +116,7 @@ def test_a_turn_of_calls_alone_has_no_message():
 
 
 @given(body=BODIES, model=MODELS, name=st.sampled_from(list(PROFILES)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_calls_are_answered_right_after_they_were_made(body: dict[str, Any], model: ModelFacts, name: str):
     request = parsed(body)
     if request is None:
