@@ -5,15 +5,12 @@ request's path. Requests without a token of ours leave nothing.
 """
 
 import asyncio
-import contextlib
-import logging
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 
 import orjson
-import psycopg
 
-logger = logging.getLogger(__name__)
+from keys.gathered import Gathered
 
 EVERY_S = 1.0
 #: After a failure to write.
@@ -59,57 +56,33 @@ class Refused:
     at: float = field(default_factory=monotonic)
 
 
-class LastRefused:
-    """Gathers the refusals that one worker gave and writes them down together."""
+class LastRefused(Gathered[Refused]):
+    """Gathers the refusals that one worker gave."""
+
+    what = "refusals of tokens"
+    statement = WRITE.encode()
 
     def __init__(self, dsn: str, *, every_s: float = EVERY_S) -> None:
-        self._dsn = dsn
-        self._every_s = every_s
-        self._seen: dict[int, Refused] = {}
+        super().__init__(dsn, every_s=every_s)
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
     def note(self, token_id: int, refused: Refused) -> None:
         if token_id in self._seen or len(self._seen) < TOKENS_MAX:
             self._seen[token_id] = refused
             self._wake.set()
 
-    async def start(self) -> None:
-        self._task = asyncio.create_task(self._write_now_and_then(), name="refusals of tokens")
-
-    async def close(self) -> None:
-        """Write what is gathered, and stop."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        await self._write()
-
     async def _write_now_and_then(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            await asyncio.sleep(self._every_s if await self._write() else PAUSE_S)
+            if await self._write():
+                await asyncio.sleep(self._every_s)
+            else:
+                self._wake.set()
+                await asyncio.sleep(PAUSE_S)
 
-    async def _write(self) -> bool:
-        """Write what is gathered; False when it has to wait."""
-        if not self._seen:
-            return True
-        seen, self._seen = self._seen, {}
-        try:
-            async with await psycopg.AsyncConnection.connect(
-                self._dsn, autocommit=True, connect_timeout=3
-            ) as connection:
-                await connection.execute(WRITE.encode(), [_rows(seen)])
-        except asyncio.CancelledError:
-            self._seen = seen | self._seen
-            raise
-        except (psycopg.Error, OSError) as exc:
-            logger.info("refusals of tokens could not be written: %s", type(exc).__name__)
-            self._seen = seen | self._seen
-            self._wake.set()
-            return False
-        return True
+    def _place(self, seen: dict[int, Refused]) -> str:
+        return _rows(seen)
 
 
 def _rows(seen: dict[int, Refused]) -> str:

@@ -1,0 +1,62 @@
+"""What one worker gathers about client tokens in memory and writes down together, never on a request's path."""
+
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import psycopg
+
+logger = logging.getLogger(__name__)
+
+
+class Gathered[Item](ABC):
+    """Keeps the last item of each token until it is written; what can't be written is kept for later."""
+
+    #: What it is, for the log and the task.
+    what: ClassVar[str]
+    #: Writes it; its one place takes what `_place` returns.
+    statement: ClassVar[bytes]
+
+    def __init__(self, dsn: str, *, every_s: float) -> None:
+        self._dsn = dsn
+        self._every_s = every_s
+        self._seen: dict[int, Item] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._write_now_and_then(), name=self.what)
+
+    async def close(self) -> None:
+        """Write what is gathered, and stop."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._write()
+
+    @abstractmethod
+    async def _write_now_and_then(self) -> None: ...
+
+    @abstractmethod
+    def _place(self, seen: dict[int, Item]) -> Any: ...
+
+    async def _write(self) -> bool:
+        """Write what is gathered; False when it has to wait."""
+        if not self._seen:
+            return True
+        seen, self._seen = self._seen, {}
+        try:
+            async with await psycopg.AsyncConnection.connect(
+                self._dsn, autocommit=True, connect_timeout=3
+            ) as connection:
+                await connection.execute(self.statement, [self._place(seen)])
+        except asyncio.CancelledError:
+            self._seen = seen | self._seen
+            raise
+        except (psycopg.Error, OSError) as exc:
+            logger.info("%s could not be written: %s", self.what, type(exc).__name__)
+            self._seen = seen | self._seen
+            return False
+        return True
