@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from keys.networks import Network, is_within
+from keys.networks import Network, admits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class TokenEntry:
 
     def may_come_from(self, address: str) -> bool:
         """Tell whether this token may be used from an address."""
-        return not self.networks or is_within(address, self.networks)
+        return admits(self.networks, address)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The networks that a client token may be used from."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 type Network = IPv4Network | IPv6Network
@@ -32,6 +32,11 @@ def parse_networks(text: str) -> list[str]:
 def networks_of(stored: Iterable[str]) -> tuple[Network, ...]:
     """Return what `parse_networks` wrote."""
     return tuple(ip_network(one) for one in stored)
+
+
+def admits(networks: Collection[Network], address: str) -> bool:
+    """Tell whether an address is among those that are let in; no networks let in all."""
+    return not networks or is_within(address, networks)
 
 
 def is_within(address: str, networks: Iterable[Network]) -> bool:

@@ -10,7 +10,7 @@ from django.db.models import Q
 from keys.models import ClientToken
 from keys.roles import team_of
 from members.figures import NANO
-from usage.budgets import period_end
+from usage.budgets import is_over, period_end
 from usage.models import Budget
 
 
@@ -68,8 +68,6 @@ def _left(whose: Mapping[tuple[str, int], str], now: datetime) -> list[BudgetLef
 
 
 def _one(budget: Budget, whose: str, now: datetime) -> BudgetLeft:
-    until = period_end(budget.period, budget.period_start)
-    is_over = until is not None and until <= now
     divisor = NANO if budget.unit == Budget.Unit.USD else 1
     return BudgetLeft(
         name=budget.name,
@@ -77,6 +75,6 @@ def _one(budget: Budget, whose: str, now: datetime) -> BudgetLeft:
         period=budget.get_period_display(),
         unit=budget.unit,
         limit=budget.limit / divisor,
-        used=0 if is_over else (budget.spent + budget.reserved) / divisor,
+        used=0 if is_over(budget.period, budget.period_start, now) else (budget.spent + budget.reserved) / divisor,
         until=period_end(budget.period, now),
     )

@@ -16,7 +16,7 @@ from unfold.decorators import display
 from keys.models import ClientToken, Upstream
 from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
 from keys.searching import SearchInTime
-from usage.budgets import period_end
+from usage.budgets import is_over, period_end
 from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter, export_links
 from usage.forms import KINDS, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
@@ -292,8 +292,7 @@ def _owner() -> Case:
 
 def _spent(budget: Budget) -> int:
     """Return what is spent of this period: what is stored may be of one that is over."""
-    end = period_end(budget.period, budget.period_start)
-    return 0 if end is not None and end <= timezone.now() else budget.spent
+    return 0 if is_over(budget.period, budget.period_start, timezone.now()) else budget.spent
 
 
 def _amount(budget: Budget, amount: int) -> str:

@@ -129,6 +129,12 @@ class BudgetBook:
         return ceil((estimate.input_tokens * prices[0] + estimate.output_tokens * prices[1]) / 1000)
 
 
+def is_over(period: str, start: datetime, now: datetime) -> bool:
+    """Tell whether a period has ended, so that what is stored as spent is of the past."""
+    end = period_end(period, start)
+    return end is not None and end <= now
+
+
 def period_end(period: str, now: datetime) -> datetime | None:
     """Return when the period of `now` ends (UTC); None for a budget in all."""
     hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 
 from keys.addresses import address_of
 from keys.models import ClientToken
-from keys.networks import is_within, networks_of
+from keys.networks import admits, networks_of
 from keys.tokens import digest, is_well_formed
 from usage.exports import as_csv, records_csv, records_json
 from usage.periods import day_start, parse_day
@@ -113,7 +113,7 @@ def _scope_of_token(plain: str, address: str) -> Scope:
         row = alive.select_related("user").filter(digest=digest(plain)).first()
     if row is None:
         raise Refused(HTTPStatus.UNAUTHORIZED, "the client token is unknown")
-    if row.networks and not is_within(address, networks_of(row.networks)):
+    if not admits(networks_of(row.networks), address):
         raise Refused(HTTPStatus.FORBIDDEN, f"the client token may not be used from {address}")
     if READ_SCOPE not in row.scopes:
         raise Refused(HTTPStatus.FORBIDDEN, f"the client token lacks the scope {READ_SCOPE}")
