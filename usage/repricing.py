@@ -40,7 +40,7 @@ def _resummed(rollup: Rollup) -> str:
 into_{rollup.table} AS (
     UPDATE {rollup.table} AS h SET cost_nano = h.cost_nano + d.cost, unpriced = h.unpriced + d.unpriced
     FROM (
-        SELECT date_trunc('{rollup.span}', started_at, 'UTC') AS span, {rollup.key()} AS key,
+        SELECT date_trunc('{rollup.span}', started_at, 'UTC') AS span, {rollup.key} AS key,
             sum(coalesce(new_cost, 0) - coalesce(cost_nano, 0)) AS cost,
             count(*) FILTER (WHERE new_cost IS NULL AND all_tokens > 0)
                 - count(*) FILTER (WHERE cost_nano IS NULL AND all_tokens > 0) AS unpriced

@@ -46,9 +46,10 @@ class Rollup:
     groups: tuple[str, ...]
     has_histograms: bool = True
 
-    def key(self, row: str = "") -> str:
-        """Write the hash of the columns that tell rows apart; `row` is an alias of their table, with its dot."""
-        return f"md5(ROW({', '.join(row + name for name in self.groups)})::text)::uuid"
+    @property
+    def key(self) -> str:
+        """SQL for the hash of the columns that tell rows apart."""
+        return f"md5(ROW({', '.join(self.groups)})::text)::uuid"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,7 +99,7 @@ def _upsert(rollup: Rollup, sign: str) -> str:
     # One order of locking for all writers: sorted by time and key.
     return f"""
     INSERT INTO {rollup.table} AS h (key, {columns})
-    SELECT {rollup.key()} AS key, {columns} FROM ({_summed(rollup, sign)}) AS s ORDER BY {rollup.span}, 1
+    SELECT {rollup.key} AS key, {columns} FROM ({_summed(rollup, sign)}) AS s ORDER BY {rollup.span}, 1
     ON CONFLICT ({rollup.span}, key) DO UPDATE SET {", ".join(updates)}"""
 
 
