@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -180,3 +181,12 @@ def a_request(site: RunningGateway, person: Person, model: str, **headers: str) 
     ask(site, model, person.token, **headers)
     (record,) = records_of(site, person)
     return str(record["request_id"])
+
+
+def exported(page: Page, kind: str, folder: Path) -> str:
+    """Follow the page's link to a file and return what is in it."""
+    with page.expect_download() as download:
+        page.get_by_role("link", name=f"Export {kind}").click()
+    file = folder / kind
+    download.value.save_as(file)
+    return file.read_text(encoding="utf-8")

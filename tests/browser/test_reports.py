@@ -14,7 +14,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from tests.browser.cast import Cast, Company
-from tests.browser.conftest import OpenPage, a_request
+from tests.browser.conftest import OpenPage, a_request, exported
 from tests.gateway import RunningGateway
 from usage.reports import DIMENSIONS, SPANS
 from usage.templatetags.figures import figure, usd
@@ -55,14 +55,6 @@ def ask_for(page: Page, **choices: str) -> None:
 def shown(page: Page, part: str = "tbody") -> list[list[str]]:
     rows: list[list[str]] = page.locator(f"{ROWS} {part} tr").evaluate_all(TEXTS)
     return rows
-
-
-def exported(page: Page, kind: str, folder: Path) -> str:
-    with page.expect_download() as download:
-        page.get_by_role("link", name=f"Export {kind}").click()
-    file = folder / kind
-    download.value.save_as(file)
-    return file.read_text(encoding="utf-8")
 
 
 def both_exports(page: Page, folder: Path) -> list[dict[str, Any]]:

@@ -10,20 +10,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.cast import Cast
-from tests.browser.conftest import OpenPage, a_request, ask, records_of
+from tests.browser.conftest import OpenPage, a_request, ask, exported, records_of
 from tests.gateway import RunningGateway
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LIST, INCIDENT = "/admin/usage/usagerecord/", "/admin/usage/incident/"
-
-
-def exported(page: Page, kind: str, folder: Path) -> str:
-    with page.expect_download() as download:
-        page.get_by_role("link", name=f"Export {kind}").click()
-    file = folder / kind
-    download.value.save_as(file)
-    return file.read_text(encoding="utf-8")
 
 
 def test_the_list_is_filtered_and_its_exports_hold_what_it_shows(

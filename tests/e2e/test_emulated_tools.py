@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import anthropic
 import httpx
@@ -12,17 +11,13 @@ import pytest
 from demo.told import FORMS
 from tests.e2e.claude_code import ClaudeCode, Desk, claude_code, result_of, tool
 from tests.e2e.ledger import assert_ledger_adds_up
+from tests.e2e.sdk_talk import WEATHER, ask_for_the_weather, converse, user
 from tests.gateway import RunningGateway
 from tests.upstream import ScriptedUpstream
 from usage.pages.notes import in_words
 
 __all__ = ["claude_code"]
 
-WEATHER: Any = {
-    "name": "get_weather",
-    "description": "Tell the weather of a city.",
-    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-}
 MODELS = ["demo", *(f"script/{word},form={form}" for form in FORMS for word in ("tools=2", "ok"))]
 
 
@@ -46,34 +41,11 @@ def client(emulating: RunningGateway) -> Iterator[anthropic.Anthropic]:
         yield client
 
 
-def user(content: Any) -> Any:
-    return {"role": "user", "content": content}
-
-
-def converse(
-    client: anthropic.Anthropic, history: list[Any], is_streamed: bool, model: str = "demo", **fields: Any
-) -> anthropic.types.Message:
-    if not is_streamed:
-        message: anthropic.types.Message = client.messages.create(
-            model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields
-        )
-        return message
-    with client.messages.stream(model=model, max_tokens=500, messages=history, tools=[WEATHER], **fields) as stream:
-        return stream.get_final_message()
-
-
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "stream"])
 def test_a_conversation_with_a_tool(
     client: anthropic.Anthropic, emulating: RunningGateway, upstream: ScriptedUpstream, is_streamed: bool
 ) -> None:
-    history = [user("Use get_weather for Paris")]
-
-    first = converse(client, history, is_streamed)
-    call = next(block for block in first.content if block.type == "tool_use")
-    assert (first.stop_reason, call.name, call.input) == ("tool_use", "get_weather", {"city": "Paris"})
-    history.append({"role": "assistant", "content": first.content})
-    history.append(user([{"type": "tool_result", "tool_use_id": call.id, "content": "18 degrees"}]))
-    second = converse(client, history, is_streamed)
+    _, second = ask_for_the_weather(client, is_streamed)
 
     assert second.content[0].type == "text"
     assert (second.content[0].text, second.stop_reason) == ("The tool answered: 18 degrees", "end_turn")

@@ -2,30 +2,20 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import anthropic
 import pytest
 
 from tests.e2e.ledger import assert_ledger_adds_up
+from tests.e2e.sdk_talk import ask_for_the_weather, converse, user
 from tests.gateway import RunningGateway
 from tests.upstream import ScriptedUpstream
-
-WEATHER: Any = {
-    "name": "get_weather",
-    "description": "Tell the weather of a city.",
-    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-}
 
 
 @pytest.fixture
 def client(shared: RunningGateway) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=shared.base_url, api_key=shared.token, max_retries=0) as client:
         yield client
-
-
-def user(content: Any) -> Any:
-    return {"role": "user", "content": content}
 
 
 def test_a_whole_message(client: anthropic.Anthropic, shared: RunningGateway, upstream: ScriptedUpstream) -> None:
@@ -57,16 +47,7 @@ def test_a_streamed_message(client: anthropic.Anthropic, shared: RunningGateway,
 def test_a_conversation_with_a_tool(
     client: anthropic.Anthropic, shared: RunningGateway, upstream: ScriptedUpstream, is_streamed: bool
 ) -> None:
-    history = [user("Use get_weather for Paris")]
-
-    first = converse(client, history, is_streamed)
-    call = next(block for block in first.content if block.type == "tool_use")
-    assert (first.stop_reason, call.name, call.input) == ("tool_use", "get_weather", {"city": "Paris"})
-    history.append({"role": "assistant", "content": first.content})
-    history.append(
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "18 degrees"}]}
-    )
-    second = converse(client, history, is_streamed)
+    call, second = ask_for_the_weather(client, is_streamed)
 
     assert second.content[0].type == "text"
     assert "18 degrees" in second.content[0].text
@@ -139,11 +120,3 @@ def test_tokens_are_counted_without_an_upstream(client: anthropic.Anthropic, ups
 
     assert 4 <= counted.input_tokens <= 30
     assert upstream.attempts() == []
-
-
-def converse(client: anthropic.Anthropic, history: list[Any], is_streamed: bool, model: str = "demo") -> Any:
-    question: Any = {"model": model, "max_tokens": 500, "messages": history, "tools": [WEATHER]}
-    if not is_streamed:
-        return client.messages.create(**question)
-    with client.messages.stream(**question) as stream:
-        return stream.get_final_message()
