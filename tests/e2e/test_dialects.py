@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.client import ask, opened, question
 from tests.e2e.ledger import assert_ledger_adds_up
-from tests.e2e.test_sdk import WEATHER, converse, user
+from tests.e2e.sdk_talk import WEATHER, converse, user
 from tests.gateway import MakeGateway, RunningGateway, route_words, upstream_words
 from tests.upstream import ScriptedUpstream
 
