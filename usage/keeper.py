@@ -17,6 +17,7 @@ from usage.leases import LOOK_EVERY_S, Watch, beat_and_look, close_as_lost, leav
 from usage.partitions import make_partitions
 from usage.records import RecordWriter
 from usage.summaries import EXPIRE as EXPIRE_SUMMARIES
+from usage.together import EXPIRE as EXPIRE_RUNNING
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,11 @@ class Keeper:
         self._task: asyncio.Task[None] | None = None
         self._next_look_s = 0.0
         self._next_partitions_s = 0.0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other worker lives, as far as is known."""
+        return self._watch.is_alone
 
     async def start(self) -> None:
         """Beat and read once, then go on in a task. Postgres may be away."""
@@ -68,7 +74,7 @@ class Keeper:
             if now_s >= self._next_partitions_s:
                 self._next_partitions_s = now_s + PARTITIONS_EVERY_S
                 await _make_partitions()
-                await self._connection.run([(EXPIRE, []), (EXPIRE_SUMMARIES, [])])
+                await self._connection.run([(EXPIRE, []), (EXPIRE_SUMMARIES, []), (EXPIRE_RUNNING, [])])
         except AWAY as exc:
             logger.warning("the ledger's upkeep waits for Postgres: %s", exc)
         except Exception:  # without its beat this worker would count as dead, and its open records as lost

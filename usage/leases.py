@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY_S = 4.0
 #: Six looks at 4 s: the records of a dead worker are closed within half a minute.
 LOOKS = 6
+#: So many looks in a row that found nobody else: workers that begin together don't begin at once.
+LONE_LOOKS = 3
 
 
 @dataclass(slots=True)
@@ -23,6 +25,13 @@ class Watch:
 
     #: Per worker: its beat, and how often in a row it was seen there.
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: How often in a row no other worker was seen alive.
+    _lone_looks: int = 0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other worker lives, as far as is known: one that has just begun is seen at the next look."""
+        return self._lone_looks >= LONE_LOOKS
 
     def look(self, beats: dict[str, int], *, own: str) -> list[tuple[str, int]]:
         """Take in the beats as they stand now; return the workers that are dead, with the beat they died at."""
@@ -31,7 +40,9 @@ class Watch:
             known, times = self._seen.get(worker, (beat, 0))
             seen[worker] = (beat, times + 1 if known == beat else 1)
         self._seen = seen
-        return [(worker, beat) for worker, (beat, times) in seen.items() if times >= LOOKS and worker != own]
+        dead = [(worker, beat) for worker, (beat, times) in seen.items() if times >= LOOKS and worker != own]
+        self._lone_looks = self._lone_looks + 1 if len(seen) - len(dead) <= 1 else 0
+        return dead
 
 
 async def beat_and_look(connection: LedgerConnection, worker: str, watch: Watch) -> list[tuple[str, int]]:

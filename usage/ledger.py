@@ -17,8 +17,9 @@ from usage.budgets import BudgetBook, Estimate, Place
 from usage.cleaning import clean_text
 from usage.errors import LedgerError, LedgerUnavailable, OverBudget, RateLimited
 from usage.keeper import Keeper
-from usage.limits import Minutes, Pass, RateLimits
+from usage.limits import Counts, Pass, RateLimits
 from usage.records import OpenRecord, RecordWriter, Settlement, new_record_id
+from usage.together import SharedCounts
 
 __all__ = [
     "Admission",
@@ -93,7 +94,8 @@ class Ledger:
         self._writer = RecordWriter(dsn, spool_dir, unique)
         self._book = BudgetBook()
         self._keeper = Keeper(dsn, self._writer, self._book)
-        self._limits = RateLimits(_minutes_at(redis_url))
+        self._together = SharedCounts(dsn, unique, is_alone=lambda: self._keeper.is_alone)
+        self._limits = RateLimits(_counts_at(redis_url) or self._together)
 
     @property
     def is_ready(self) -> bool:
@@ -118,6 +120,7 @@ class Ledger:
     async def close(self) -> None:
         """Write everything that is queued, to Postgres or to the spool."""
         await self._writer.close()
+        await self._together.close()
         await self._keeper.close()
 
     async def admit(
@@ -168,9 +171,9 @@ class Ledger:
         return admission
 
 
-def _minutes_at(redis_url: str) -> Minutes | None:
+def _counts_at(redis_url: str) -> Counts | None:
     if not redis_url:
         return None
-    from usage.shared_limits import RedisMinutes, connect  # the `redis` extra may not be installed
+    from usage.shared_limits import RedisCounts, connect  # the `redis` extra may not be installed
 
-    return RedisMinutes(connect(redis_url))
+    return RedisCounts(connect(redis_url))

@@ -1,8 +1,7 @@
 """Rate limits of client tokens: requests per minute, tokens per minute, answers at once.
 
-In process, each limit is a bucket that fills evenly (https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm),
-and with several workers each grants the whole limit. With a Redis or Valkey the minutes are counted there, by
-the `limits` package, for all workers and nodes together. Answers at once are always counted per worker.
+A minute is a bucket that fills evenly (https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm). A worker that is alone
+counts in memory; several count together in Postgres (`usage.together`), or in a Redis (`usage.shared_limits`).
 """
 
 import time
@@ -32,14 +31,58 @@ class Level:
     wait_s: float
 
 
-class Minutes(Protocol):
-    """Counts what was taken per minute; in process or elsewhere."""
+def level_of(limit: int, left: float, asked: float) -> Level:
+    """Return the level of a bucket in which so much is left, where so much of it was asked for; 0 when it was given."""
+    rate = limit / MINUTE_S
+    return Level(
+        limit=limit,
+        remaining=max(0, int(left)),
+        reset_s=(limit - left) / rate,
+        wait_s=max(0.0, (asked - left) / rate),
+    )
 
-    async def take(self, name: str, limit: int, amount: int) -> Level:
-        """Take `amount` out of `limit` per minute if it is there."""
 
-    def settle(self, name: str, limit: int, *, held: int, used: int) -> None:
-        """Correct what was taken to what was used."""
+#: Levels by limit: REQUESTS, TOKENS, STREAMS, as far as the token has them.
+Levels = dict[str, Level]
+
+
+class Counts(Protocol):
+    """Counts what tokens take, here or for all workers."""
+
+    async def take(self, token: TokenEntry, tokens: int) -> Levels:
+        """Take a request, its tokens, and a place among the answers at once: all of it if it is there, or nothing."""
+
+    def leave(self, token: TokenEntry, *, held: int, used: int) -> None:
+        """Give the place back, and correct the tokens that were taken to those that were used."""
+
+
+@dataclass(slots=True)
+class Running:
+    """This worker's running answers by token."""
+
+    _counts: dict[int, int] = field(default_factory=dict)
+
+    def of(self, token: TokenEntry) -> int:
+        return self._counts.get(token.id, 0)
+
+    def enter(self, token: TokenEntry) -> None:
+        self._counts[token.id] = self.of(token) + 1
+
+    def leave(self, token: TokenEntry) -> None:
+        if (running := self.of(token) - 1) > 0:
+            self._counts[token.id] = running
+        else:
+            self._counts.pop(token.id, None)
+
+
+def streams_level(limit: int, running: int) -> Level:
+    """Return the level of the answers at once while so many run."""
+    return Level(
+        limit=limit,
+        remaining=max(0, limit - running),
+        reset_s=0.0,
+        wait_s=STREAMS_RETRY_S if running >= limit else 0.0,
+    )
 
 
 @dataclass(slots=True)
@@ -49,36 +92,41 @@ class _Bucket:
 
 
 @dataclass(slots=True)
-class LocalMinutes:
-    """Buckets of this process."""
+class LocalCounts:
+    """What this process counts by itself."""
 
     clock: Callable[[], float] = time.monotonic
-    _buckets: dict[str, _Bucket] = field(default_factory=dict)
+    running: Running = field(default_factory=Running)
+    _buckets: dict[tuple[int, str], _Bucket] = field(default_factory=dict)
 
-    async def take(self, name: str, limit: int, amount: int) -> Level:
-        bucket = self._filled(name, limit)
-        amount = min(amount, limit)  # more than a minute's worth has to wait for a full bucket, not for ever
-        missing = amount - bucket.level
-        if missing <= 0:
-            bucket.level -= amount
-        rate = limit / MINUTE_S
-        return Level(
-            limit=limit,
-            remaining=max(0, int(bucket.level)),
-            reset_s=(limit - bucket.level) / rate,
-            wait_s=max(0.0, missing / rate),
-        )
+    async def take(self, token: TokenEntry, tokens: int) -> Levels:
+        asked = asked_of(token, tokens)
+        buckets = {kind: self._filled(token, kind, limit) for kind, (limit, _) in asked.items()}
+        is_granted = all(buckets[kind].level >= amount for kind, (_, amount) in asked.items())
+        levels = {}
+        if token.concurrency is not None:
+            levels[STREAMS] = streams_level(token.concurrency, self.running.of(token))
+            is_granted &= levels[STREAMS].wait_s == 0
+        for kind, (limit, amount) in asked.items():
+            if is_granted:
+                buckets[kind].level -= amount
+            levels[kind] = level_of(limit, buckets[kind].level, 0 if is_granted else amount)
+        if is_granted:
+            self.running.enter(token)
+        return levels
 
-    def settle(self, name: str, limit: int, *, held: int, used: int) -> None:
-        bucket = self._filled(name, limit)
-        bucket.level = min(limit, bucket.level + min(held, limit) - used)
+    def leave(self, token: TokenEntry, *, held: int, used: int) -> None:
+        self.running.leave(token)
+        if token.tpm is not None:
+            bucket = self._filled(token, TOKENS, token.tpm)
+            bucket.level = min(token.tpm, bucket.level + min(held, token.tpm) - used)
 
-    def _filled(self, name: str, limit: int) -> _Bucket:
+    def _filled(self, token: TokenEntry, kind: str, limit: int) -> _Bucket:
         now = self.clock()
-        bucket = self._buckets.get(name)
+        bucket = self._buckets.get((token.id, kind))
         if bucket is None:
             self._forget_full(now)
-            bucket = self._buckets[name] = _Bucket(limit, now)
+            bucket = self._buckets[token.id, kind] = _Bucket(limit, now)
         bucket.level = min(limit, bucket.level + (now - bucket.at_s) * limit / MINUTE_S)
         bucket.at_s = now
         return bucket
@@ -86,6 +134,19 @@ class LocalMinutes:
     def _forget_full(self, now: float) -> None:
         if len(self._buckets) >= BUCKETS_MAX:
             self._buckets = {name: one for name, one in self._buckets.items() if now - one.at_s < MINUTE_S}
+
+
+def asked_of(token: TokenEntry, tokens: int) -> dict[str, tuple[int, int]]:
+    """Return, per limit by the minute, the limit and what a request takes of it.
+
+    More than a minute's worth has to wait for a full bucket, not for ever.
+    """
+    asked = {}
+    if token.rpm is not None:
+        asked[REQUESTS] = (token.rpm, 1)
+    if token.tpm is not None:
+        asked[TOKENS] = (token.tpm, min(tokens, token.tpm))
+    return asked
 
 
 @dataclass(slots=True)
@@ -105,10 +166,9 @@ class Pass:
 class RateLimits:
     """The limits of all client tokens, for one worker."""
 
-    def __init__(self, minutes: Minutes | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._minutes = minutes or LocalMinutes()
+    def __init__(self, counts: Counts | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._counts = counts or LocalCounts()
         self._now = now
-        self._running: dict[int, int] = {}
 
     async def enter(self, token: TokenEntry, tokens: int) -> Pass:
         """Let a request in that may need so many tokens.
@@ -118,43 +178,19 @@ class RateLimits:
         """
         if token.rpm is None and token.tpm is None and token.concurrency is None:
             return Pass()
-        running = self._running.get(token.id, 0)
-        if token.concurrency is not None and running >= token.concurrency:
-            raise RateLimited(STREAMS, STREAMS_RETRY_S)
-        headers: dict[str, str] = {}
-        if token.rpm is not None:
-            await self._take(token, REQUESTS, token.rpm, 1, headers)
-        if token.tpm is not None:
-            try:
-                await self._take(token, TOKENS, token.tpm, tokens, headers)
-            except RateLimited:
-                if token.rpm is not None:
-                    self._minutes.settle(_name(token, REQUESTS), token.rpm, held=1, used=0)
-                raise
-        if token.concurrency is not None:
-            self._running[token.id] = self._running.get(token.id, 0) + 1
-        return Pass(headers, lambda used: self._left(token, tokens, used))
+        levels = await self._counts.take(token, tokens)
+        headers = self._headers(levels)
+        for kind in (STREAMS, REQUESTS, TOKENS):
+            if kind in levels and levels[kind].wait_s > 0:
+                raise RateLimited(kind, levels[kind].wait_s, headers)
+        return Pass(headers, lambda used: self._counts.leave(token, held=tokens, used=tokens if used is None else used))
 
-    async def _take(self, token: TokenEntry, kind: str, limit: int, amount: int, headers: dict[str, str]) -> None:
-        level = await self._minutes.take(_name(token, kind), limit, amount)
-        reset = self._now() + timedelta(seconds=level.reset_s)
-        headers[f"anthropic-ratelimit-{kind}-limit"] = str(level.limit)
-        headers[f"anthropic-ratelimit-{kind}-remaining"] = str(level.remaining)
-        headers[f"anthropic-ratelimit-{kind}-reset"] = f"{reset:%Y-%m-%dT%H:%M:%SZ}"
-        if level.wait_s > 0:
-            raise RateLimited(kind, level.wait_s, headers)
-
-    def _left(self, token: TokenEntry, tokens: int, used: int | None) -> None:
-        if token.concurrency is not None:
-            running = self._running.get(token.id, 1) - 1
-            if running > 0:
-                self._running[token.id] = running
-            else:
-                self._running.pop(token.id, None)
-        if token.tpm is not None:
-            used = tokens if used is None else used
-            self._minutes.settle(_name(token, TOKENS), token.tpm, held=tokens, used=used)
-
-
-def _name(token: TokenEntry, kind: str) -> str:
-    return f"{token.id}:{kind}"
+    def _headers(self, levels: Levels) -> dict[str, str]:
+        headers = {}
+        for kind in (REQUESTS, TOKENS):
+            if (level := levels.get(kind)) is not None:
+                reset = self._now() + timedelta(seconds=level.reset_s)
+                headers[f"anthropic-ratelimit-{kind}-limit"] = str(level.limit)
+                headers[f"anthropic-ratelimit-{kind}-remaining"] = str(level.remaining)
+                headers[f"anthropic-ratelimit-{kind}-reset"] = f"{reset:%Y-%m-%dT%H:%M:%SZ}"
+        return headers

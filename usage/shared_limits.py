@@ -10,7 +10,8 @@ from limits.aio.strategies import RateLimiter, SlidingWindowCounterRateLimiter
 from limits.errors import StorageError
 from limits.storage import storage_from_string
 
-from usage.limits import MINUTE_S, TOKENS, Level, LocalMinutes
+from keys.entries import TokenEntry
+from usage.limits import MINUTE_S, STREAMS, TOKENS, Level, Levels, LocalCounts, Running, asked_of, streams_level
 
 logger = logging.getLogger(__name__)
 
@@ -18,37 +19,52 @@ logger = logging.getLogger(__name__)
 STORE_S = 1.0
 
 
-class RedisMinutes:
-    """Minutes as sliding windows. While the store is away, each worker counts for itself."""
+class RedisCounts:
+    """Minutes as sliding windows; answers at once by worker. While the store is away, each worker counts for itself."""
 
     def __init__(self, storage: Storage) -> None:
         self._windows = SlidingWindowCounterRateLimiter(storage)
-        self._local = LocalMinutes()
+        self._running = Running()
+        self._local = LocalCounts(running=self._running)
         self._debts: set[asyncio.Task[None]] = set()
 
-    async def take(self, name: str, limit: int, amount: int) -> Level:
-        """Take it if it is there. Tokens are tested at first, and taken when it is known how many were used."""
-        item = RateLimitItemPerMinute(limit, namespace="bridge")
-        amount = min(amount, limit)
+    async def take(self, token: TokenEntry, tokens: int) -> Levels:
+        """Take it if it is there. Tokens are tested at first, and taken when it is known how many were used.
+
+        A request that is refused for its tokens stays counted as one.
+        """
+        levels = {}
+        if token.concurrency is not None:
+            levels[STREAMS] = streams_level(token.concurrency, self._running.of(token))
+            if levels[STREAMS].wait_s > 0:
+                return levels
         try:
             async with asyncio.timeout(STORE_S):
-                if name.endswith(TOKENS):
-                    granted = await self._windows.test(item, name, cost=amount)
-                else:
-                    granted = await self._windows.hit(item, name, cost=amount)
-                stats = await self._windows.get_window_stats(item, name)
+                for kind, (limit, amount) in asked_of(token, tokens).items():
+                    levels[kind] = await self._level(f"{token.id}:{kind}", kind, limit, amount)
+                    if levels[kind].wait_s > 0:
+                        return levels
         except (StorageError, OSError) as exc:
             logger.warning("the shared rate limits are away, each worker counts for itself: %s", exc)
-            return await self._local.take(name, limit, amount)
+            return await self._local.take(token, tokens)
+        self._running.enter(token)
+        return levels
+
+    async def _level(self, name: str, kind: str, limit: int, amount: int) -> Level:
+        item = RateLimitItemPerMinute(limit, namespace="bridge")
+        ask = self._windows.test if kind == TOKENS else self._windows.hit
+        granted = await ask(item, name, cost=amount)
+        stats = await self._windows.get_window_stats(item, name)
         reset_s = max(0.0, stats.reset_time - time.time())
         wait_s = 0.0 if granted else min(max(reset_s, 1.0), MINUTE_S)
         return Level(limit=limit, remaining=max(0, stats.remaining), reset_s=reset_s, wait_s=wait_s)
 
-    def settle(self, name: str, limit: int, *, held: int, used: int) -> None:
-        """Count the tokens that were used. A request that was refused for its tokens stays counted as one."""
-        if not name.endswith(TOKENS) or used <= 0:
+    def leave(self, token: TokenEntry, *, held: int, used: int) -> None:
+        """Count the tokens that were used."""
+        self._running.leave(token)
+        if token.tpm is None or used <= 0:
             return
-        task = asyncio.get_running_loop().create_task(self._hit(name, limit, used))
+        task = asyncio.get_running_loop().create_task(self._hit(f"{token.id}:{TOKENS}", token.tpm, used))
         self._debts.add(task)
         task.add_done_callback(self._debts.discard)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.usage.conftest import a_record
 from tests.usage.test_records import an_end, settled
 from usage.connection import LedgerConnection
-from usage.leases import LOOKS, Watch, beat_and_look, close_as_lost, leave
+from usage.leases import LONE_LOOKS, LOOKS, Watch, beat_and_look, close_as_lost, leave
 from usage.records import RecordWriter
 
 Query = Callable[..., list[dict[str, Any]]]
@@ -34,6 +34,19 @@ def test_a_beat_that_moves_once_in_a_while_is_life() -> None:
     watch = Watch()
 
     assert not any(watch.look({"slow": look // (LOOKS - 1)}, own="own") for look in range(50))
+
+
+def test_a_worker_is_alone_when_it_saw_nobody_else_for_a_while() -> None:
+    watch = Watch()
+    seen = [{"own": 1}] * LONE_LOOKS + [{"own": 1, "other": 5}] * (LOOKS + LONE_LOOKS - 1)
+
+    known = []
+    for beats in seen:
+        watch.look(beats, own="own")
+        known.append(watch.is_alone)
+
+    # The other's beat stands still: it is dead at the last look but those that make a worker sure.
+    assert known == [False] * (LONE_LOOKS - 1) + [True] + [False] * (LOOKS + LONE_LOOKS - 2) + [True]
 
 
 async def test_open_records_of_a_dead_worker_are_closed_as_lost_once(

@@ -7,8 +7,8 @@ from limits.aio.storage import MemoryStorage, Storage
 
 from keys.entries import TokenEntry
 from usage.errors import RateLimited
-from usage.limits import LocalMinutes, Pass, RateLimits
-from usage.shared_limits import RedisMinutes, connect
+from usage.limits import LocalCounts, Pass, RateLimits
+from usage.shared_limits import RedisCounts, connect
 
 TOKEN = TokenEntry(
     id=1,
@@ -40,7 +40,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def limits(clock: Clock) -> RateLimits:
-    return RateLimits(LocalMinutes(clock), now=lambda: datetime(2030, 1, 1, tzinfo=UTC))
+    return RateLimits(LocalCounts(clock), now=lambda: datetime(2030, 1, 1, tzinfo=UTC))
 
 
 async def admitted(limits: RateLimits, token: TokenEntry, tokens: int = 0, *, tries: int = 100) -> list[Pass]:
@@ -134,14 +134,14 @@ async def test_one_token_does_not_use_up_another(limits: RateLimits) -> None:
 
 
 async def test_buckets_nobody_uses_are_forgotten(clock: Clock) -> None:
-    minutes = LocalMinutes(clock)
-    for name in range(10_000):
-        await minutes.take(str(name), 10, 1)
+    counts = LocalCounts(clock)
+    for number in range(10_000):
+        await counts.take(replace(TOKEN, id=number, rpm=10), 0)
     clock.now += 61
 
-    await minutes.take("new", 10, 1)
+    await counts.take(replace(TOKEN, id=-1, rpm=10), 0)
 
-    assert len(minutes._buckets) == 1
+    assert len(counts._buckets) == 1
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def storage() -> Storage:
 
 async def test_workers_share_the_requests_of_a_minute(storage: Storage) -> None:
     token = replace(TOKEN, rpm=10)
-    one, other = RateLimits(RedisMinutes(storage)), RateLimits(RedisMinutes(storage))
+    one, other = RateLimits(RedisCounts(storage)), RateLimits(RedisCounts(storage))
 
     granted = await admitted(one, token, tries=7), await admitted(other, token, tries=7)
 
@@ -161,7 +161,7 @@ async def test_workers_share_the_requests_of_a_minute(storage: Storage) -> None:
 
 async def test_workers_share_the_tokens_that_were_used(storage: Storage) -> None:
     token = replace(TOKEN, tpm=1000)
-    one, other = RateLimits(RedisMinutes(storage)), RateLimits(RedisMinutes(storage))
+    one, other = RateLimits(RedisCounts(storage)), RateLimits(RedisCounts(storage))
     (await one.enter(token, 900)).leave(tokens_used=950)
     await asyncio.sleep(0.01)
 
@@ -174,6 +174,17 @@ async def test_workers_share_the_tokens_that_were_used(storage: Storage) -> None
 
 async def test_a_store_that_is_away_leaves_each_worker_to_its_own_count() -> None:
     pytest.importorskip("redis")
-    limits = RateLimits(RedisMinutes(connect("redis://127.0.0.1:1")))
+    limits = RateLimits(RedisCounts(connect("redis://127.0.0.1:1")))
 
     assert len(await admitted(limits, replace(TOKEN, rpm=4), tries=9)) == 4
+
+
+async def test_answers_at_once_beside_a_store_are_counted_by_worker(storage: Storage) -> None:
+    limits = RateLimits(RedisCounts(storage))
+    token = replace(TOKEN, rpm=100, concurrency=2)
+
+    passes = await admitted(limits, token, tries=5)
+    passes[0].leave(0)
+
+    assert len(passes) == 2
+    assert len(await admitted(limits, token, tries=5)) == 1

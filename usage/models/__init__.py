@@ -7,6 +7,7 @@ what was deleted stays in the reports under the name it had. Money is integer 1e
 from usage.models.budgets import Budget, Reservation
 from usage.models.calibration import InputCalibration
 from usage.models.history import PoolChange
+from usage.models.minutes import TokenMinute, TokenRunning
 from usage.models.pool_warnings import PoolWarning
 from usage.models.prices import Price
 from usage.models.records import UsageRecord
@@ -27,6 +28,8 @@ __all__ = [
     "Price",
     "Reservation",
     "SavedReport",
+    "TokenMinute",
+    "TokenRunning",
     "UsageDay",
     "UsageHour",
     "UsageRecord",
