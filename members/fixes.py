@@ -35,7 +35,7 @@ def _ended(case: Case) -> Advice:
     if case.token.revoked_at is not None:
         return Advice(wrong="This token was revoked.", fix="Issue a new one, and put it in the client's place.")
     return Advice(
-        wrong=f"This token expired on {case.token.expires_at:%-d %B %Y at %H:%M} UTC.",
+        wrong=f"This token expired on {case.token.expires_at:%Y-%m-%d at %H:%M} UTC.",
         fix="Issue a new one, and put it in the client's place.",
     )
 

@@ -130,7 +130,7 @@ def test_hostile_words_are_text(client_of, bob: User) -> None:
 @pytest.mark.parametrize(
     ("facts", "wrong", "fix"),
     [
-        ({"status": 401}, "expired on 2 March 2026 at 09:05 UTC", "Issue a new one"),
+        ({"status": 401}, "expired on 2026-03-02 at 09:05 UTC", "Issue a new one"),
         ({"status": 400, "message": "x-api-key and … two different tokens of ours"}, "two different tokens", "unset the other"),
         ({"status": 400, "message": "prompt is too long: 9 tokens > 8 maximum"}, "longer than the model", "Nothing is wrong"),
         ({"status": 400, "message": "messages.3.content: missing"}, "can't be understood", "mend it there"),
