@@ -30,7 +30,7 @@ class AuditEntry(models.Model):
     class Meta:
         ordering = ["-id"]
         verbose_name = "audit entry"
-        verbose_name_plural = "audit log"
+        verbose_name_plural = "audit entries"
         indexes = [
             models.Index(fields=["kind", "subject_id"], name="members_audit_subject"),
             models.Index(fields=["actor"], name="members_audit_actor"),
