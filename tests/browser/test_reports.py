@@ -32,7 +32,10 @@ PAIRS = [
     for group in (*SPANS, *DIMENSIONS)
 ]
 MOMENTS = {"hour": "%Y-%m-%d %H:%M", "day": "%Y-%m-%d, %a", "week": "week of %Y-%m-%d", "month": "%Y-%m"}
-TEXTS = """rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim().replace(/\\s+/g, " ")))"""
+#: Large numbers are shown in few characters; the whole one is the cell's title.
+TEXTS = """rows => rows.map(
+    row => [...row.cells].map(cell => cell.title || cell.innerText.trim().replace(/\\s+/g, " "))
+)"""
 
 
 def days_until_yesterday(count: int) -> tuple[str, str]:
@@ -103,6 +106,28 @@ def test_a_report_with_a_filter_is_what_its_exports_hold(
     (whole,) = site.sql(f"{query} AND started_at >= %s AND started_at < %s::date + 1", FILTERS[kept], first, last)
     assert sum(row["requests"] for row in rows) == whole["requests"] > 0
     assert shown(page, "tfoot")[0][:2] == ["in all", figure(whole["requests"])]
+
+
+@pytest.mark.parametrize(
+    "path", [f"{REPORT}?by=day&then=model", f"{REPORT}?by=user&then=client", "/admin/usage/usagerecord/"]
+)
+def test_a_desk_shows_all_columns(open_page: OpenPage, company: Company, path: str) -> None:
+    page = open_page(company.walker, path)
+
+    table = page.locator(".bridge-many, #result_list")
+
+    assert len(table.locator("thead th").all()) > 10
+    assert table.evaluate("table => table.parentElement.scrollWidth - table.parentElement.clientWidth") == 0
+
+
+def test_large_numbers_are_short(open_page: OpenPage, company: Company) -> None:
+    page = open_page(company.walker, f"{REPORT}?by=month")
+    row = page.locator(f"{ROWS} tfoot tr")
+
+    read = row.locator("td").nth(5)
+
+    assert re.fullmatch(r"\d+\.\dM", read.inner_text())
+    assert re.fullmatch(r"\d{1,3}(,\d{3}){2}", str(read.get_attribute("title")))
 
 
 def test_a_click_leads_from_two_groups_to_one_of_them(open_page: OpenPage, company: Company, tmp_path: Path) -> None:
