@@ -46,12 +46,15 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
         model = Credential
         fields = ["upstream", *EDITABLE]
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance._state.adding:
+            self.fields["secret"].required = True
+            self.fields["secret"].help_text = "Never shown again."
+
     def clean_secret(self) -> str:
         typed: str = self.cleaned_data["secret"]
         if not typed:
-            if self.instance._state.adding:
-                msg = "A credential needs a secret."
-                raise ValidationError(msg)
             return ""
         try:
             return clean_secret(typed)
@@ -83,11 +86,11 @@ class CredentialAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
     form = CredentialForm
     list_display = [
         "label",
-        "upstream",
-        "ends_in",
         "state",
         "cause",
         "rests_for",
+        "upstream",
+        "ends_in",
         "use",
         "last_success",
         "last_failure",
@@ -110,6 +113,16 @@ class CredentialAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
     def changeform_view(self, *args: Any, **kwargs: Any) -> HttpResponse:
         response: HttpResponse = super().changeform_view(*args, **kwargs)
         return response
+
+    def get_fieldsets(self, request: HttpRequest, obj: Credential | None = None) -> Any:
+        if obj is not None:
+            return self.fieldsets
+        # What isn't stored yet has no past.
+        shown = [
+            (title, [name for name in part["fields"] if name not in self.readonly_fields])
+            for title, part in self.fieldsets
+        ]
+        return [(title, {"fields": fields}) for title, fields in shown if fields]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Credential | None = None) -> list[str]:
         # A secret belongs to the upstream it was typed in for.

@@ -76,6 +76,23 @@ def test_a_rejected_form_does_not_give_the_secret_back(client_of, alice: User, u
     assert not Credential.objects.exists()
 
 
+def test_a_new_credential_has_no_state_yet(client_of, alice: User, credential: Credential) -> None:
+    browser = client_of(alice)
+    new = browser.get(reverse("admin:keys_credential_add"))
+    stored = browser.get(reverse("admin:keys_credential_change", args=[credential.pk]))
+
+    assert [title for title, _ in new.context["adminform"].fieldsets] == [None, "Limits and order"]
+    assert new.context["adminform"].form.fields["secret"].required
+    assert "Last success" in stored.content.decode()
+    assert not stored.context["adminform"].form.fields["secret"].required
+
+
+def test_a_rows_name_keeps_its_small_letters(client_of, alice: User, credential: Credential) -> None:
+    page = client_of(alice).get(reverse("admin:keys_credential_change", args=[credential.pk]))
+
+    assert f"<bdi>{credential}</bdi>" in page.content.decode()
+
+
 def test_dumpdata_holds_only_sealed_text(credential: Credential, capsys: pytest.CaptureFixture[str]) -> None:
     management.call_command("dumpdata", "keys")
 
