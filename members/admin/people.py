@@ -22,6 +22,10 @@ from keys.searching import SearchInTime
 from members.second_factor import remove_second_factor
 
 STATE = '<p>{} <a class="text-primary-700 dark:text-primary-400 underline" href="{}">Set another</a></p>'
+GROUPS = (
+    "A team shares budgets and reports. A role is for who needs more: a lead sees the own team, support sees"
+    " everything, an admin changes everything."
+)
 
 site.unregister(User)
 site.unregister(Group)
@@ -47,18 +51,35 @@ class UserForm(UserChangeForm):  # type: ignore[misc]
         self.fields["password"].widget = PasswordState()
 
 
+class UserAddForm(UserCreationForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["usable_password"].label = "Password login"
+        self.fields["usable_password"].help_text = "Disabled for who comes by single sign-on alone."
+
+
 @admin.register(User)
 class UserAdmin(SearchInTime, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
     form = UserForm
-    add_form = UserCreationForm
+    add_form = UserAddForm
     change_password_form = AdminPasswordChangeForm
-    list_display = ["username", "email", "teams", "roles", "is_active", "is_staff", "last_login"]
+    list_display = ["username", "email", "teams", "roles", "is_active", "last_login"]
     list_filter = ["is_active", "is_staff", "groups"]
     readonly_fields = ["last_login", "date_joined"]
     # Django's two boxes side by side are wider than a phone.
     filter_horizontal = []
     autocomplete_fields = ["groups"]
     actions = ["reset_second_factor"]
+    fieldsets = (
+        (None, {"fields": ("username", "password", "groups", "is_active")}),
+        ("Person", {"fields": ("first_name", "last_name", "email")}),
+        (
+            "Rights beyond a role",
+            {"fields": ("is_staff", "is_superuser", "user_permissions"), "classes": ("collapse",)},
+        ),
+        ("Dates", {"fields": ("last_login", "date_joined")}),
+    )
+    add_fieldsets = ((None, {"fields": ("username", "usable_password", "password1", "password2", "groups", "email")}),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         queryset: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
@@ -69,8 +90,15 @@ class UserAdmin(SearchInTime, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc
         fieldsets = super().get_fieldsets(request, obj)
         if obj is None or self.has_change_permission(request, obj):
             return fieldsets
-        shown = [(title, [name for name in options["fields"] if name != "password"]) for title, options in fieldsets]
-        return [(title, {"fields": fields}) for title, fields in shown]
+        return [
+            (title, {**options, "fields": [name for name in options["fields"] if name != "password"]})
+            for title, options in fieldsets
+        ]
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "groups":
+            kwargs |= {"label": "Teams and roles", "help_text": GROUPS}
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
         # Nobody makes superusers but superusers.

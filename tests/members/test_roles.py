@@ -9,8 +9,9 @@ from keys.credentials import add_secrets
 from keys.models import ClientToken, Credential, Route, Upstream
 from keys.roles import Role, give_role, roles_of, team_of
 from keys.tokens import issue_token
-from tests.members.conftest import make_user
+from tests.members.conftest import PASSWORD, make_user
 from tests.members.ledger import add_record
+from tests.members.test_pages import text_of
 from usage.models import Budget
 
 PEOPLE = ("ada", "sam", "lea", "bob", "nobody")
@@ -158,6 +159,30 @@ def test_a_role_opens_the_admin_and_is_no_team(client_of, root: User, bob: User)
     assert fresh.is_staff
     assert roles_of(fresh) == {Role.LEAD}
     assert team_of(fresh) is None
+
+
+def test_a_user_comes_with_team_and_role(client_of, root: User) -> None:
+    groups = [Group.objects.create(name="testers"), Group.objects.get(name="role: lead")]
+    form = {"username": "nils", "usable_password": "true", "password1": PASSWORD, "password2": PASSWORD}
+    browser = client_of(root)
+    assert "Teams and roles" in text_of(browser.get(reverse("admin:auth_user_add")))
+
+    answer = browser.post(reverse("admin:auth_user_add"), form | {"groups": [group.pk for group in groups]})
+
+    assert answer.status_code == 302, answer.context["errors"]
+    nils = User.objects.get(username="nils")
+    assert (nils.is_staff, roles_of(nils), team_of(nils)) == (True, {Role.LEAD}, groups[0].pk)
+
+
+def test_single_permissions_are_folded_away(client_of, root: User, bob: User) -> None:
+    page = client_of(root).get(reverse("admin:auth_user_change", args=[bob.pk])).content.decode()
+
+    before, _, folded = page.partition("<details>")
+    folded = folded.partition("</details>")[0]
+    for name in ("is_staff", "is_superuser", "user_permissions"):
+        assert f'name="{name}"' in folded
+        assert f'name="{name}"' not in before
+    assert 'name="groups"' in before
 
 
 def test_an_inactive_user_has_no_role(ada: User) -> None:
