@@ -1,5 +1,6 @@
 """The ledger in the admin: to be read, not to be written."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -13,6 +14,7 @@ from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
+from keys.admin.pages import numbers
 from keys.models import ClientToken, Upstream
 from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
 from keys.searching import SearchInTime
@@ -20,10 +22,10 @@ from usage.budgets import is_over, period_end
 from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter, export_links
 from usage.forms import KINDS, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
-from usage.paging import CappedPaginator
+from usage.paging import CappedList
 from usage.reports import today_summary
 from usage.states import State
-from usage.templatetags.figures import compact
+from usage.templatetags.figures import compact, figure, usd
 from usage.visibility import visible_to
 
 __all__ = ["BudgetAdmin", "PriceAdmin", "UsageRecordAdmin", "today_summary"]
@@ -41,29 +43,24 @@ class ReadOnlyAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold i
 
 
 @admin.register(UsageRecord)
-class UsageRecordAdmin(ReadOnlyAdmin):
+class UsageRecordAdmin(CappedList, ReadOnlyAdmin):
     list_display = (
         "started",
+        "shown_state",
         "user_name",
         "upstream_model",
         "credential_label",
-        "shown_state",
-        "input_tokens",
+        numbers("input_tokens", "input"),
         "cached_tokens",
-        "output_tokens",
+        numbers("output_tokens", "output"),
         "cost",
-        "ttft_ms",
-        "duration_ms",
+        numbers("ttft_ms", "TTFT", partial(figure, unit="ms")),
+        numbers("duration_ms", "duration", partial(figure, unit="ms")),
     )
     list_display_links = None
     list_filter = (("started_at", DayFilter), UserFilter, ModelFilter, CredentialFilter, StateFilter)
     list_filter_submit = True
-    list_per_page = 50
-    list_max_show_all = 50
-    paginator = CappedPaginator
-    show_full_result_count = False
     ordering = ("-id",)
-    sortable_by = ()
     search_fields = ("request_id", "session_id")
     search_help_text = "A whole request id, or a whole session id"
     empty_words = "A record appears here with the first request to an upstream."
@@ -131,13 +128,13 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     def shown_state(self, record: UsageRecord) -> str:
         return State(record.state).label
 
-    @admin.display(description="cached")
-    def cached_tokens(self, record: UsageRecord) -> int:
-        return record.cache_read_tokens + record.cache_write_tokens
+    @display(description="cached", formatting="price")  # type: ignore[untyped-decorator]
+    def cached_tokens(self, record: UsageRecord) -> str:
+        return f"{record.cache_read_tokens + record.cache_write_tokens:,}"
 
-    @admin.display(description="cost (USD)")
+    @display(description="cost", formatting="price")  # type: ignore[untyped-decorator]
     def cost(self, record: UsageRecord) -> str:
-        return "unknown" if record.cost_nano is None else f"{record.cost_nano / 1e9:.6f}"
+        return usd(record.cost_nano)
 
 
 @admin.register(Budget)

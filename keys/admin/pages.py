@@ -1,6 +1,6 @@
 """What the app's own admin pages share."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.db.models import Model
@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
+from unfold.decorators import display
 
 from keys.models import State, StateFields
 from keys.standing import CAUSES, state_now
@@ -22,6 +23,18 @@ COLOURS = {
     "undecryptable": "danger",
     "no secret": "danger",
 }
+
+
+def numbers(name: str, words: str, write: Callable[[Any], str] = "{:,}".format) -> Callable[[Model], str | None]:
+    """Make a column of a field's numbers, aligned at their last digits and written by `write`."""
+
+    @display(description=words, ordering=name, formatting="price")  # type: ignore[untyped-decorator]  # unfold is untyped
+    def column(row: Model) -> str | None:
+        value = getattr(row, name)
+        return None if value is None else write(value)
+
+    column.__name__ = name
+    return column  # type: ignore[no-any-return]
 
 
 def render_states(rows: Iterable[StateFields]) -> str:

@@ -15,7 +15,7 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from keys.admin.carrying import CarryingAdmin
-from keys.admin.pages import COLOURS, object_page, render_states
+from keys.admin.pages import COLOURS, numbers, object_page, render_states
 from keys.credentials import Added, add_secrets
 from keys.egress import check_base_url
 from keys.model_sync import Synced, sync_models
@@ -85,7 +85,14 @@ class PasteForm(forms.Form):
 @admin.register(Upstream)
 class UpstreamAdmin(CarryingAdmin):
     form = UpstreamForm
-    list_display = ["name", "state", "usable_credentials", "dialect", "base_url", "enabled"]
+    list_display = [
+        "name",
+        "state",
+        numbers("usable", "credentials with a secret"),
+        "dialect",
+        "base_url",
+        "enabled",
+    ]
     list_filter = ["dialect", "enabled"]
     search_fields = ["name", "base_url"]
     search_help_text = "A name, or part of a base URL"
@@ -112,10 +119,6 @@ class UpstreamAdmin(CarryingAdmin):
         usable = Count("credentials", filter=Q(credentials__enabled=True) & ~Q(credentials__sealed_secret=""))
         queryset: QuerySet[Any] = super().get_queryset(request).annotate(usable=usable)
         return queryset.prefetch_related("states")
-
-    @admin.display(description="credentials with a secret", ordering="usable")
-    def usable_credentials(self, upstream: Any) -> int:
-        return int(upstream.usable)
 
     @display(description="state", label=COLOURS)  # type: ignore[untyped-decorator]
     def state(self, upstream: Upstream) -> str:
@@ -206,7 +209,16 @@ def _summed(synced: Synced) -> str:
 
 @admin.register(UpstreamModel)
 class UpstreamModelAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
-    list_display = ["name", "upstream", "context_window", "max_output_tokens", "tools", "vision", "pdf", "reasoning"]
+    list_display = [
+        "name",
+        "upstream",
+        numbers("context_window", "context window"),
+        numbers("max_output_tokens", "max output tokens"),
+        "tools",
+        "vision",
+        "pdf",
+        "reasoning",
+    ]
     list_filter = [("upstream", admin.RelatedOnlyFieldListFilter), "tools", "vision", "pdf", "reasoning", "compaction"]
     list_select_related = ["upstream"]
     search_fields = ["name", "upstream__name"]

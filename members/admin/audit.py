@@ -7,22 +7,17 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from keys.searching import SearchInTime
 from members.models import AuditEntry
-from usage.paging import CappedPaginator
+from usage.paging import CappedList
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is untyped
+class AuditEntryAdmin(CappedList, SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is untyped
     list_display = ["time", "who", "address", "action", "kind", "name", "changed"]
     list_display_links = ["time"]
     list_filter = [("at", RangeDateTimeFilter), "kind", "action"]
     list_filter_submit = True
-    list_per_page = 50
-    list_max_show_all = 50
-    paginator = CappedPaginator
-    show_full_result_count = False
     search_fields = ["actor", "before", "after", "address"]
     search_help_text = "Who, from where, or the name of what was changed"
-    sortable_by = ()
     fields = ["at", "who", "address", "action", "kind", "subject_id", "before", "after", "changed"]
 
     @admin.display(description="at (UTC)")

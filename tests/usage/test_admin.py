@@ -1,4 +1,5 @@
 import asyncio
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from django.utils import timezone
 from tests.usage.conftest import a_record
 from tests.usage.test_records import an_end
 from usage.models import UsageRecord
+from usage.paging import COUNT_MAX
 from usage.records import RecordWriter
 from usage.reports import today_summary
 from usage.states import Source, State
@@ -85,6 +87,42 @@ def test_the_list_counts_no_further_than_it_pages(alice: Client) -> None:
     assert counts
     assert all("LIMIT" in sql for sql in counts)
     assert len(queries) < 20
+
+
+def test_numbers_stand_under_each_other_with_commas(alice: Client, ledger: list[UsageRecord]) -> None:
+    UsageRecord.objects.filter(pk=ledger[0].pk).update(
+        input_tokens=1_234_567, cost_nano=70_000_000, ttft_ms=523, duration_ms=41_754
+    )
+
+    page = alice.get(LIST).content.decode()
+
+    for name, number in (
+        ("input_tokens", "1,234,567"),
+        ("cost", "$0.0700"),
+        ("ttft_ms", "523 ms"),
+        ("duration_ms", "41.75 s"),
+    ):
+        (cell,) = re.findall(rf'<td class="(field-{name} [^"]*)">{re.escape(number)}</td>', page)
+        assert "!text-end" in cell
+
+
+def test_a_list_says_whether_it_counted_all(alice: Client, ledger: list[UsageRecord]) -> None:
+    def words() -> str:
+        return " ".join(alice.get(LIST).content.decode().split())
+
+    assert "3 usage records" in words()
+    names = (field.column for field in UsageRecord._meta.concrete_fields)
+    columns = ", ".join(name for name in names if name not in ("id", "request_id"))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO usage_usagerecord (id, request_id, {columns}) SELECT"  # noqa: S608  (columns of ours)
+            f" (left(id::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, request_id || n, {columns}"
+            " FROM usage_usagerecord, generate_series(1, %s) AS n WHERE id = %s",
+            [COUNT_MAX, ledger[0].pk],
+        )
+
+    assert "10,000 or more usage records" in words()
+    assert "results (" not in words()
 
 
 def test_a_record_can_be_read_and_nothing_else(alice: Client, ledger: list[UsageRecord]) -> None:
