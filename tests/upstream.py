@@ -10,6 +10,9 @@ import pytest
 
 from tests import processes
 
+#: So long may an attempt run on whose client is gone.
+LEFT_OVER_S = 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedUpstream:
@@ -71,6 +74,10 @@ def upstream_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrip
 
 @pytest.fixture
 def upstream(upstream_process: ScriptedUpstream) -> ScriptedUpstream:
-    """The scripted upstream, with nothing in its memory."""
+    """The scripted upstream, with nothing in its memory, and nothing on its way that an earlier test left."""
+    until = time.monotonic() + LEFT_OVER_S
     upstream_process.reset()
+    while upstream_process.attempts() and time.monotonic() < until:
+        time.sleep(0.02)
+        upstream_process.reset()
     return upstream_process
