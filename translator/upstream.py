@@ -7,7 +7,7 @@ redirect, proxy or retry of a client library can happen behind our back.
 What can go wrong:
 
 * UpstreamFault
-  x UpstreamRefused       the address isn't one we may call (see keys.egress)
+  x UpstreamRefused       the address isn't one we may call (see keys.egress), or a header can't be sent
   x UpstreamUnreachable   no connection: refused, DNS, TLS
   x UpstreamTimedOut      one of the four clocks ran out: connect, first byte, gap, total
   x UpstreamBroke         the connection ended or broke its own framing in the middle
@@ -43,7 +43,7 @@ class UpstreamFault(Exception):
 
 
 class UpstreamRefused(UpstreamFault):
-    """The upstream's address isn't one that we may call."""
+    """The upstream's address isn't one that we may call, or a header can't be sent: nothing was sent."""
 
 
 class UpstreamUnreachable(UpstreamFault):
@@ -234,10 +234,12 @@ class UpstreamClient:
         Raises:
             UpstreamFault: See the module.
         """
+        _refuse_odd(headers)
         return await self._send(httpx.Request("POST", self._checked(url), headers=headers, content=body), clocks, until)
 
     async def get(self, url: str, headers: Mapping[str, str], *, clocks: Clocks, until: float) -> Answer:
         """Ask for `url`; otherwise like `post`."""
+        _refuse_odd(headers)
         return await self._send(httpx.Request("GET", self._checked(url), headers=headers), clocks, until)
 
     async def aclose(self) -> None:
@@ -272,6 +274,14 @@ class UpstreamClient:
         except (httpx.HTTPError, aiohttp.ClientError, OSError, ValueError) as exc:
             raise UpstreamBroke(type(exc).__name__) from exc
         return Answer(response)
+
+
+def _refuse_odd(headers: Mapping[str, str]) -> None:
+    """Refuse what no header can carry before a library sees it: its error would hold the value, maybe a credential."""
+    for name, value in headers.items():
+        if not value.isascii() or not value.isprintable():
+            msg = f"the header {name} can't be sent"
+            raise UpstreamRefused(msg)
 
 
 def _refused_or_gone(exc: BaseException) -> UpstreamFault:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from translator.upstream import Answer, Clocks, UpstreamClient, UpstreamFault, UpstreamRefused
 
 CLOCKS = Clocks(connect_s=2, first_byte_s=2, gap_s=2, total_s=2)
+SECRET = "Bearer sk-nobody-may-see-this"
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok"
 
 #: Ways to write, or to lead to, this machine or a network behind it.
@@ -247,3 +249,19 @@ async def test_proxies_and_netrc_of_the_environment_mean_nothing(
         assert (upstream.entries, proxy.entries) == (2, 0)
         assert upstream.heard[0].lower().count(b"authorization:") == 1
         assert b"Bearer sk-1" in upstream.heard[0]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\nx-more: yes", "\x00", "\xa0", "\xe9", "\u2028", "\udc80", "\x1b[31m"])
+async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(make_client: MakeClient, end: str) -> None:
+    client = make_client(allowed=["127.0.0.1"])
+    async with door("127.0.0.1") as upstream:
+        url = f"http://127.0.0.1:{upstream.port}/v1"
+        until = asyncio.get_running_loop().time() + 5
+        with pytest.raises(UpstreamRefused) as refused:
+            await client.post(url, {"authorization": SECRET + end}, b"{}", clocks=CLOCKS, until=until)
+        with pytest.raises(UpstreamRefused):
+            await client.get(url, {"authorization": SECRET + end}, clocks=CLOCKS, until=until)
+
+        assert upstream.entries == 0
+    assert SECRET not in "".join(format_exception(refused.value))
+    assert SECRET not in repr(refused.value.__cause__) + repr(refused.value.__context__)

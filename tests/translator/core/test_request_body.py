@@ -301,6 +301,10 @@ HEADERS: list[tuple[list[tuple[str, str]], dict[str, str]]] = [
         [("anthropic-beta", "a,b"), ("Anthropic-Beta", " c "), ("anthropic-beta", "")],
         {"anthropic-version": "2023-06-01", "anthropic-beta": "a,b,c"},
     ),
+    (
+        [("anthropic-version", "2026\xe9"), ("anthropic-beta", "a\x1b[31m"), ("anthropic-beta", "b" * 2000)],
+        {"anthropic-version": "2023-06-01"},
+    ),
 ]
 
 

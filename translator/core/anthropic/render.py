@@ -3,6 +3,7 @@
 Nothing else is changed, so that features the gateway has never heard of work from the day they exist.
 """
 
+import re
 from collections.abc import Iterable
 
 from translator.core.answer import AnswerContext
@@ -15,6 +16,8 @@ __all__ = ["forwarded_headers", "render_request"]
 
 #: Sent when the client names no version; Anthropic demands one.
 DEFAULT_VERSION = "2023-06-01"
+#: What a client may put into a header of ours.
+SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?")
 
 
 def render_request(
@@ -42,10 +45,11 @@ def forwarded_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return which of the client's headers go on: the API's version and its betas, and nothing else.
 
     Args:
-        headers: Names and values as the client sent them; a name may come more than once.
+        headers: Names and values as the client sent them; a name may come more than once. Values that no header
+            should carry are left out.
     """
-    pairs = [(name.lower(), value) for name, value in headers]
-    betas = [value.strip() for name, value in pairs if name == "anthropic-beta" and value.strip()]
-    versions = [value for name, value in pairs if name == "anthropic-version" and value]
+    pairs = [(name.lower(), stripped) for name, value in headers if SENDABLE.fullmatch(stripped := value.strip())]
+    betas = [value for name, value in pairs if name == "anthropic-beta"]
+    versions = [value for name, value in pairs if name == "anthropic-version"]
     sent = {"anthropic-version": versions[0] if versions else DEFAULT_VERSION}
     return {**sent, "anthropic-beta": ",".join(betas)} if betas else sent
