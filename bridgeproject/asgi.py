@@ -23,7 +23,7 @@ from channels.routing import URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
 
-from bridgeproject import lean, services  # noqa: E402
+from bridgeproject import lean, pages, services  # noqa: E402
 from bridgeproject.urls import websocket_urlpatterns  # noqa: E402
 
 django_application = get_asgi_application()
@@ -39,4 +39,4 @@ async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
         case "http" if lean.is_lean(scope["path"], scope["method"]):
             await lean.handle(scope, receive, send)
         case "http":
-            await django_application(scope, receive, send)
+            await pages.handle(django_application, scope, receive, send)

@@ -7,8 +7,7 @@ are; its middleware, signals and HTML error pages are not.
 
 import asyncio
 import logging
-from contextlib import aclosing, suppress
-from enum import Enum
+from contextlib import aclosing
 from io import BytesIO
 from typing import Any
 
@@ -19,6 +18,8 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, get_resolver
 
 from bridgeproject import services
+from bridgeproject.bodies import BodyRefused, Disconnected, Patience, answer_early, read_body
+from bridgeproject.connection import ABORT
 from translator import api, refusals
 from translator.calls import new_id
 from translator.core.errors import ClientError
@@ -27,22 +28,12 @@ logger = logging.getLogger(__name__)
 
 API_PREFIX = "/v1/"
 PUBLIC_PATHS = {"/livez", "/readyz", "/metrics"}
-#: How long a client may take to send its body, in seconds.
-BODY_S = 60
+#: The largest body of a call that needs no token, in bytes: none of them reads it.
+PUBLIC_BODY_BYTES = 64 * 1024
 #: How long a client may take to read on, in seconds.
 STALLED_S = 60
-
-
-class Disconnected(Exception):
-    """The client left."""
-
-
-class Patience(Enum):
-    """How much of a refused body is still read: bytes and seconds. A client that is cut off while it sends
-    sees a broken connection and not the error."""
-
-    STRANGER = (4 * 1024 * 1024, 1.0)
-    MEMBER = (256 * 1024 * 1024, 10.0)
+#: How soon the server knows that a connection was cut, in seconds.
+HUNG_UP_S = 5
 
 
 class Refused(Exception):
@@ -67,16 +58,17 @@ async def handle(scope: dict[str, Any], receive: Any, send: Any) -> None:
     except Disconnected:
         return
     except Refused as exc:
-        await _refuse(api.error_response(scope["path"], exc.error, request_id), request_id, receive, send, exc.patience)
+        response = api.error_response(scope["path"], exc.error, request_id)
+        await answer_early(_start(response, request_id), response.content, receive, send, exc.patience)
         return
     if request is None:
-        await _send(HttpResponse(), request_id, send)
+        await _send(HttpResponse(), request_id, scope, send)
         return
     answering = asyncio.current_task()
     assert answering is not None  # noqa: S101  (a server runs us in a task)
     watching = asyncio.create_task(_cancel_when_gone(receive, answering))
     try:
-        await _send(await _call(request), request_id, send)
+        await _send(await _call(request), request_id, scope, send)
     except asyncio.CancelledError:
         if not watching.done():
             raise
@@ -110,8 +102,9 @@ async def _read(scope: dict[str, Any], receive: Any, request_id: str) -> Any:
     if request.headers.get("content-encoding", "identity") != "identity":
         raise _noted(request, refusals.ENCODED_BODY)
     try:
-        request._body = await _read_body(scope, receive)
-    except Refused as exc:
+        limit = PUBLIC_BODY_BYTES if path in PUBLIC_PATHS else settings.MAX_BODY_BYTES
+        request._body = await read_body(scope, receive, limit=limit)
+    except BodyRefused as exc:
         raise _noted(request, exc.error) from exc
     request.arrived_at = asyncio.get_running_loop().time()
     return request
@@ -119,8 +112,9 @@ async def _read(scope: dict[str, Any], receive: Any, request_id: str) -> Any:
 
 def _noted(request: Any, error: ClientError) -> Refused:
     """Refuse, and keep it for the token's member where there is one."""
-    if hasattr(request, "token"):
-        api.note_refusal(request, error)
+    if not hasattr(request, "token"):
+        return Refused(error, Patience.STRANGER)
+    api.note_refusal(request, error)
     return Refused(error)
 
 
@@ -137,59 +131,23 @@ async def _call(request: Any) -> HttpResponseBase:
     return response
 
 
-async def _read_body(scope: dict[str, Any], receive: Any) -> bytes:
-    """Read the body, at most `settings.MAX_BODY_BYTES` of it."""
-    limit = settings.MAX_BODY_BYTES
-    declared = dict(scope["headers"]).get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > limit:
-        raise Refused(refusals.TOO_LARGE)
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_S):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise Disconnected
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > limit:
-                    raise Refused(refusals.TOO_LARGE)
-                if not message.get("more_body"):
-                    return parts[0] if len(parts) == 1 else b"".join(parts)
-    except TimeoutError:
-        raise Refused(refusals.TOO_SLOW) from None
-
-
 async def _cancel_when_gone(receive: Any, answering: asyncio.Task[Any]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     answering.cancel()
 
 
-async def _send(response: HttpResponseBase, request_id: str, send: Any) -> None:
+async def _send(response: HttpResponseBase, request_id: str, scope: dict[str, Any], send: Any) -> None:
     start = _start(response, request_id)
     if not isinstance(response, api.EventStream):
         await send(start)
         await send({"type": "http.response.body", "body": response.content})  # type: ignore[attr-defined]
         return
     async with aclosing(response.pieces) as pieces:
-        await _push(send, start)
+        await push(scope, send, start)
         async for piece in pieces:
-            await _push(send, {"type": "http.response.body", "body": piece, "more_body": True})
-        await _push(send, {"type": "http.response.body", "body": b""})
-
-
-async def _refuse(response: HttpResponse, request_id: str, receive: Any, send: Any, patience: Patience) -> None:
-    """Answer at once, then let the client finish sending."""
-    await send(_start(response, request_id))
-    await send({"type": "http.response.body", "body": response.content, "more_body": True})
-    limit, within_s = patience.value
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
-            while limit > 0 and (message := await receive()).get("more_body"):
-                limit -= len(message["body"])
-    await send({"type": "http.response.body", "body": b""})
+            await push(scope, send, {"type": "http.response.body", "body": piece, "more_body": True})
+        await push(scope, send, {"type": "http.response.body", "body": b""})
 
 
 def _start(response: HttpResponseBase, request_id: str) -> dict[str, Any]:
@@ -200,7 +158,14 @@ def _start(response: HttpResponseBase, request_id: str) -> dict[str, Any]:
     return {"type": "http.response.start", "status": response.status_code, "headers": headers}
 
 
-async def _push(send: Any, message: dict[str, Any]) -> None:
-    """Send, but not to a client that has stopped reading."""
-    async with asyncio.timeout(STALLED_S):
-        await send(message)
+async def push(scope: dict[str, Any], send: Any, message: dict[str, Any]) -> None:
+    """Send, but cut the connection of a client that has stopped reading: closing it would wait for that client."""
+    try:
+        async with asyncio.timeout(STALLED_S):
+            await send(message)
+    except TimeoutError:
+        if (abort := scope.get("extensions", {}).get(ABORT)) is None:
+            raise
+        abort["now"]()
+        await asyncio.sleep(HUNG_UP_S)  # the server says that the client is gone, and who watches for that cancels us
+        raise

@@ -12,6 +12,8 @@ from django.conf import settings
 from django.core.management import CommandError
 from uvicorn.supervisors import Multiprocess
 
+from bridgeproject.connection import BoundedConnection
+
 #: Added to the drain limit before the server itself cuts what still runs, in seconds.
 DRAIN_MARGIN_S = 5
 
@@ -40,6 +42,7 @@ def run(listener: socket.socket, *, workers: int) -> None:
     config = uvicorn.Config(
         "bridgeproject.asgi:application",
         workers=workers,
+        http=BoundedConnection,
         lifespan="on",
         log_config=None,
         access_log=False,
