@@ -13,6 +13,7 @@ WORKDIR /app
 COPY --chown=bridge manage.py pyproject.toml ./
 COPY --chown=bridge bridgeproject bridgeproject
 COPY --chown=bridge translator translator
+COPY --chown=bridge members members
 COPY --chown=bridge keys keys
 COPY --chown=bridge usage usage
 COPY --chown=bridge demo demo
