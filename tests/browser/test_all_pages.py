@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.cast import Cast, Company
 from tests.browser.conftest import OpenPage
@@ -88,6 +88,16 @@ def test_nothing_is_seriously_wrong_with_the_doors(new_page: OpenPage, path: str
     page.goto(path)
 
     assert faults_of(page) == []
+
+
+def test_nothing_is_seriously_wrong_with_what_is_missing(browser: Browser, site: RunningGateway) -> None:
+    # The console tells of the 404, so this page isn't one whose complaints fail the test.
+    page = browser.new_page(base_url=site.base_url)
+    page.goto("/nothing/")
+    expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+
+    assert faults_of(page) == []
+    page.close()
 
 
 def test_a_fault_that_only_one_look_has_is_found(new_page: OpenPage) -> None:
