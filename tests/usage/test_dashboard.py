@@ -97,11 +97,34 @@ def test_the_page_shows_charts_with_their_values_as_tables(this_hour: datetime) 
     assert "$5.00" in page
 
 
-def test_an_empty_ledger_has_a_page() -> None:
+def test_an_empty_ledger_tells_the_first_steps() -> None:
+    page = as_(User.objects.create_superuser("root")).get(INDEX).content.decode()
+    leads = as_(a_lead("charlie", "blue")).get(INDEX).content.decode()
+
+    for found in (page, leads):
+        assert "No request yet" in found
+        assert "Tokens by kind" not in found
+    assert "Add an upstream" in page
+    assert "Add an upstream" not in leads
+
+
+def test_a_quiet_month_has_a_page(this_hour: datetime) -> None:
+    an_hour(this_hour - timedelta(days=60))
+
     page = as_(User.objects.create_superuser("root")).get(INDEX).content.decode()
 
     assert 'class="bridge-chart"' not in page
     assert "Nothing in this time." in page
+    assert "No request yet" not in page
+
+
+def test_what_the_side_bar_has_is_not_listed_again(this_hour: datetime) -> None:
+    an_hour(this_hour)
+
+    page = as_(User.objects.create_superuser("root")).get(INDEX).content.decode()
+
+    assert "Authentication and Authorization" not in page
+    assert page.count('href="/admin/keys/route/"') == 1
 
 
 def test_no_script_stands_in_the_page_itself(this_hour: datetime) -> None:
@@ -150,6 +173,7 @@ def test_staff_without_the_permission_see_the_plain_index(this_hour: datetime) -
     assert response.status_code == 200
     assert b"4,321" not in response.content
     assert b'id="live"' not in response.content
+    assert b"No request yet" not in response.content
 
 
 def test_the_page_needs_few_queries(this_hour: datetime) -> None:

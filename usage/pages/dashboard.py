@@ -75,6 +75,7 @@ def show(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
             "cost_days": COST_OF.days,
             "bands": credential_bands(now, since=now - HOURS * HOUR) if may_see_pool(request.user) else None,
             "calendar": weeks_of_use(days.requests, today),
+            "is_unused": not any(days.requests.values()),
         }
     return context
 
@@ -97,7 +98,7 @@ def figures(scope: Scope, hours: Mapping[datetime, Mapping[str, Any]], now: date
     ttft, ttft_before = (
         _ttft(scope, start, start + (this_hour + HOUR - midnight)) for start in (midnight, midnight - DAY)
     )
-    unpriced = f"{today['unpriced']} without a price" if today["unpriced"] else ""
+    unpriced = f"{today['unpriced']:,} without a price" if today["unpriced"] else ""
     return [
         Figure(label="Requests", unit="count", value=today["requests"], before=before["requests"]),
         Figure(label="Tokens", unit="tokens", value=_tokens_of(today), before=_tokens_of(before)),
