@@ -85,6 +85,10 @@ def test_an_incident_is_what_went_wrong_in_those_hours_and_can_be_copied(
     assert "Errors: 3 of 4 attempts (75.0%)" in text
     assert f"First bad request: {records[1]['request_id']}" in text
 
+    page.set_viewport_size({"width": 390, "height": 900})
+    for part in page.locator(".bridge-scroll:has(.bridge-hits)").all():
+        assert part.evaluate("part => part.scrollWidth - part.clientWidth") == 0
+    page.set_viewport_size({"width": 1440, "height": 900})
     look(page, f"{hour - timedelta(hours=3):%Y-%m-%dT%H:00}", 2)
     expect(page.locator(".bridge-tiles dd").first).to_have_text("0")
     expect(page.get_by_text("First bad request", exact=True)).to_have_count(0)

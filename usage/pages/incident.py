@@ -30,7 +30,7 @@ def show(request: HttpRequest) -> HttpResponse:
     return shown(
         request,
         "usage/incident.html",
-        "What goes wrong?",
+        "Incident",
         incident=incident,
         hits=[
             ("Causes", incident.hits["cause"]),
