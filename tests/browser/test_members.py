@@ -32,7 +32,10 @@ def test_a_member_issues_a_token_and_sees_it_arrive(open_page: OpenPage, site: R
     page = open_page(cast.member, "/")
     token = issue(page, MARKUP)
     assert faults_of(page) == []
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the token").click()
+    expect(page.get_by_role("status").filter(has_text="Copied the token.")).to_have_count(1)
+    assert page.evaluate("navigator.clipboard.readText()") == token
 
     with page.expect_popup() as popup:
         page.get_by_role("link", name="Test my set-up").click()
@@ -75,6 +78,23 @@ def test_everything_works_without_javascript(new_page: OpenPage, site: RunningGa
     page.get_by_role("link", name="Test the set-up with plain").click()
     ask_until_known(site, "glm-5", token, **AS_CLIENT)
     expect(page.get_by_text("It works")).to_be_visible()
+
+
+def test_a_phone_shows_what_to_do_with_a_token(open_page: OpenPage, cast: Cast) -> None:
+    page = open_page(cast.member, "/", width=390)
+    tokens = page.locator("section[aria-labelledby=tokens]")
+
+    for name in ("Test the set-up with laptop", "Rotate laptop", "Revoke laptop"):
+        box = tokens.get_by_role("link", name=name).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] < 390
+    assert tokens.locator(".scroll").evaluate("part => part.scrollWidth - part.clientWidth") == 0
+    # The second row of the pages' names begins where the first does.
+    lefts = page.locator("nav[aria-label=Pages] > *").evaluate_all(
+        "parts => parts.filter((part, at) => at && part.offsetTop > parts[at - 1].offsetTop + 9).map(part => part.offsetLeft)"
+    )
+    assert len(lefts) == 1
+    assert lefts[0] < 20
 
 
 def test_what_a_member_used_is_on_the_own_page(open_page: OpenPage, site: RunningGateway, cast: Cast) -> None:
