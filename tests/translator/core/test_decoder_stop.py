@@ -18,9 +18,19 @@ WORDS = {
     "length": "max_tokens",
     "max_tokens": "max_tokens",
     "MAX_TOKENS": "max_tokens",
+    "max_output_tokens": "max_tokens",
     "model_length": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
     "content_filter": "refusal",
+    "content_filter: PROHIBITED_CONTENT": "refusal",
+    "content_filtered": "refusal",
+    "guardrail_intervened": "refusal",
+    "sensitive": "refusal",
     "SAFETY": "refusal",
+    "IMAGE_SAFETY": "refusal",
+    "PROHIBITED_CONTENT": "refusal",
+    "BLOCKLIST": "refusal",
+    "SPII": "refusal",
     "RECITATION": "refusal",
     "refusal": "refusal",
 }
@@ -29,6 +39,16 @@ WORDS = {
 @pytest.mark.parametrize("word", WORDS)
 def test_each_word_of_an_upstream(word):
     assert summary(decode(sse(chunk(content="a"), finish(word))))["stop"] == WORDS[word]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["error", "network_error", "abort", "MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL"],
+)
+def test_an_answer_that_the_upstream_gave_up_is_a_failure(word):
+    events = decode(sse(chunk(content="a"), finish(word)))
+
+    assert summary(events) == {"error": ("api_error", "upstream failed to finish the answer")}
 
 
 @pytest.mark.parametrize("word", ["stop", "tool_calls", "function_call", "whatever", "end_turn"])

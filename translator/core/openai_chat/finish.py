@@ -3,7 +3,8 @@
 The upstream's word alone is not to be trusted: OpenAI says `stop` after a forced tool call, Gemini after any,
 and vLLM has said `tool_calls` where there was none. Agents go on while they read `tool_use`.
 
-Source: https://platform.openai.com/docs/api-reference/chat/object (read 2026-11-30), and upstreams' own words.
+Source: https://platform.openai.com/docs/api-reference/chat/object (read 2026-11-30), and the own words of DeepSeek, Gemini,
+Mistral, Zhipu, Bedrock, vLLM and SGLang.
 """
 
 from collections.abc import Mapping
@@ -33,19 +34,32 @@ FINISHES: Mapping[str, Finish] = {
     "stop_sequence": Finish.STOPPED,
     "length": Finish.CUT,
     "max_tokens": Finish.CUT,
+    "max_output_tokens": Finish.CUT,
     "model_length": Finish.CUT,
+    "model_context_window_exceeded": Finish.CUT,
     "content_filter": Finish.REFUSED,
+    "content_filtered": Finish.REFUSED,
+    "guardrail_intervened": Finish.REFUSED,
+    "sensitive": Finish.REFUSED,
     "safety": Finish.REFUSED,
+    "image_safety": Finish.REFUSED,
+    "prohibited_content": Finish.REFUSED,
+    "blocklist": Finish.REFUSED,
+    "spii": Finish.REFUSED,
     "recitation": Finish.REFUSED,
     "refusal": Finish.REFUSED,
     "insufficient_system_resource": Finish.OVERLOADED,
     "error": Finish.FAILED,
+    "network_error": Finish.FAILED,
+    "abort": Finish.FAILED,
+    "malformed_function_call": Finish.FAILED,
+    "function_call_filter": Finish.FAILED,
 }
 
 
 def finish_named(word: str) -> Finish:
-    """Return what an upstream's `finish_reason` comes to."""
-    return FINISHES.get(word.lower(), Finish.OTHER)
+    """Return what an upstream's `finish_reason` comes to; Gemini adds a reason (`content_filter: RECITATION`)."""
+    return FINISHES.get(word.lower().partition(":")[0], Finish.OTHER)
 
 
 def decide_stop(
