@@ -168,8 +168,8 @@ class Content:
         if delta.get("images"):
             self._text(IMAGE_OMITTED)
         calls = delta.get("tool_calls")
-        if type(calls) is list and calls:
-            self._call(calls)
+        if calls and isinstance(calls, list | dict):
+            self._call(calls if isinstance(calls, list) else [calls])
         elif isinstance(call := delta.get("function_call"), dict):
             self._call([{"index": -1, "function": call}])
 

@@ -14,7 +14,14 @@ from typing import Any
 
 from translator.core.answer import AnswerContext
 from translator.core.block_writer import BlockWriter
-from translator.core.openai_chat.tool_slot import Slot, begins_call, name_and_arguments
+from translator.core.openai_chat.tool_slot import (
+    Slot,
+    begins_call,
+    goes_on,
+    index_of,
+    is_another_whole_call,
+    name_and_arguments,
+)
 
 __all__ = ["MALFORMED", "ToolCalls"]
 
@@ -95,7 +102,7 @@ class ToolCalls:
         name, arguments = name_and_arguments(entry)
         id_ = entry.get("id")
         id_ = id_ if isinstance(id_, str) else ""
-        slot = self._slot_for(entry.get("index"), id_, name, arguments)
+        slot = self._slot_for(index_of(entry), id_, name, arguments)
         if slot is None:
             return
         if id_ and not slot.id:
@@ -107,12 +114,12 @@ class ToolCalls:
             self.characters += len(arguments)
             slot.add_arguments(arguments)
 
-    def _slot_for(self, index: Any, id_: str, name: str, arguments: str) -> Slot | None:
+    def _slot_for(self, index: int | None, id_: str, name: str, arguments: str) -> Slot | None:
         """Return the slot that an entry belongs to; None when there are too many."""
         if self.is_whole:
             return self._new_slot(id_)
-        if isinstance(index, int):
-            slot = self._by_index[index] = self._slot_by_index(index, id_, name)
+        if index is not None:
+            slot = self._by_index[index] = self._slot_by_index(index, id_, name, arguments)
             return slot
         if id_ in self._by_id:
             return self._by_id[id_]
@@ -123,7 +130,7 @@ class ToolCalls:
             return last
         return self._new_slot("") if begins_call(last, name, arguments) else last
 
-    def _slot_by_index(self, index: int, id_: str, name: str) -> Slot | None:
+    def _slot_by_index(self, index: int, id_: str, name: str, arguments: str) -> Slot | None:
         slot = self._by_index.get(index)
         known = self._by_id.get(id_)
         if slot is None:
@@ -131,7 +138,12 @@ class ToolCalls:
             return known if known and not name else self._new_slot(id_)
         if known is not None:
             return known
-        return self._new_slot(id_) if id_ and name and slot.id else slot
+        if not name:
+            return slot
+        is_other = (
+            bool(slot.id) and not goes_on(slot, name, arguments) if id_ else is_another_whole_call(slot, arguments)
+        )
+        return self._new_slot(id_) if is_other else slot
 
     def _new_slot(self, id_: str) -> Slot | None:
         if len(self._slots) >= MAX_CALLS:
@@ -177,8 +189,13 @@ class ToolCalls:
         slot.is_started = True
         if self._is_dropped:
             return
-        name = self._answer.tool_names.get(slot.name, slot.name)
-        self._blocks.open_tool_use(id=self._unique_id(slot.id), name=name)
+        self._blocks.open_tool_use(id=self._unique_id(slot.id), name=self._client_name(slot.name))
+
+    def _client_name(self, name: str) -> str:
+        """Return the client's name for a tool, without what gpt-oss leaves around it (`functions.Read<|channel|>..`)."""
+        bare = name.removeprefix("functions.").partition("<|")[0]
+        name = bare if bare in self._answer.tools else name
+        return self._answer.tool_names.get(name, name)
 
     @property
     def _is_dropped(self) -> bool:

@@ -6,7 +6,10 @@ import orjson
 
 from translator.core.tool_json import ObjectReader, settle_arguments
 
-__all__ = ["Slot", "begins_call", "name_and_arguments"]
+__all__ = ["Slot", "begins_call", "goes_on", "index_of", "is_another_whole_call", "name_and_arguments"]
+
+#: Digits of an index that is written as text.
+INDEX_DIGITS = 9
 
 
 class Slot:
@@ -21,6 +24,8 @@ class Slot:
         self.raw: list[str] = []
         #: Arguments that were accepted and not sent yet.
         self.ready: list[str] = []
+        #: All arguments that were accepted, of a call without an id: nothing else tells it from the next one.
+        self.accepted: list[str] = []
         #: Whether the call's block was opened.
         self.is_started = False
         #: Whether a part of the arguments was sent.
@@ -42,10 +47,13 @@ class Slot:
             return
         if self.is_empty_object and fragment.lstrip().startswith("{"):
             # Some upstreams send an empty object first, and then the arguments.
-            self.reader, self.raw, self.ready = ObjectReader(), [], []
+            self.reader, self.raw, self.ready, self.accepted = ObjectReader(), [], [], []
         if not self.is_sent:
             self.raw.append(fragment)
-        self.ready.append(self.reader.feed(fragment))
+        accepted = self.reader.feed(fragment)
+        self.ready.append(accepted)
+        if not self.id:
+            self.accepted.append(accepted)
 
     def take_ready(self) -> str:
         """Return the accepted arguments that were not sent yet."""
@@ -71,14 +79,38 @@ def begins_call(last: Slot, name: str, arguments: str) -> bool:
     return reader.is_complete
 
 
+def goes_on(slot: Slot, name: str, arguments: str) -> bool:
+    """Tell whether an entry with another id goes on with a call all the same: some upstreams make up an id a fragment."""
+    is_open = slot.reader.is_begun and not (slot.reader.is_complete or slot.reader.is_broken)
+    return is_open and name == slot.name and bool(arguments) and not arguments.lstrip().startswith("{")
+
+
+def is_another_whole_call(slot: Slot, arguments: str) -> bool:
+    """Tell whether an entry with a name, but no id, is a call after a complete one, and not the same sent again."""
+    if slot.id or not slot.reader.is_complete or not slot.reader.has_key:
+        return False
+    reader = ObjectReader()
+    accepted = reader.feed(arguments)
+    return reader.is_complete and accepted != "".join(slot.accepted)
+
+
+def index_of(entry: dict[str, Any]) -> int | None:
+    """Return the number of an entry's call, which some upstreams write as text or with a fraction; None without one."""
+    index = entry.get("index")
+    if isinstance(index, str):
+        return int(index) if index.isascii() and index.isdigit() and len(index) <= INDEX_DIGITS else None
+    return int(index) if isinstance(index, int | float) and index == index // 1 else None
+
+
 def name_and_arguments(entry: dict[str, Any]) -> tuple[str, str]:
-    """Return name and arguments of an entry, as text; empty where it has none."""
-    function = entry.get("function")
-    if not isinstance(function, dict):
-        function = entry.get("custom")
-        if not isinstance(function, dict):
-            return "", ""
-        function = {"name": function.get("name"), "arguments": {"input": function.get("input")}}
+    """Return name and arguments of an entry, as text; empty where it has none. They may stand in the entry itself."""
+    match entry:
+        case {"function": dict() as function}:
+            pass
+        case {"custom": dict() as custom}:
+            function = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
+        case _:
+            function = entry
     name, arguments = function.get("name"), function.get("arguments")
     return name.strip() if isinstance(name, str) else "", _as_text(arguments)
 
