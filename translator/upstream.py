@@ -18,6 +18,7 @@ import socket
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from email.utils import formatdate
 from typing import Protocol
 
 import aiohttp
@@ -93,6 +94,8 @@ class Answer:
     def __init__(self, response: httpx.Response) -> None:
         self.status = response.status_code
         self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers.raw}
+        # An answer without a date gets that of its arrival: what it says of points in time is reckoned from it (RFC 9110, 6.6.1).
+        self.headers.setdefault("date", formatdate(usegmt=True))
         self._response = response
         assert isinstance(response.stream, AiohttpResponseStream)  # noqa: S101  (what the transport gives)
         # The stream's own iterator is at its end for good once a read was cut off; the reader below it goes on.

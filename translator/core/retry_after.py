@@ -1,6 +1,7 @@
 """How long an upstream asks to be left alone.
 
-Sources: RFC 9110 section 10.2.3; https://platform.openai.com/docs/guides/rate-limits (read 2026-11-30).
+Sources: RFC 9110 section 10.2.3; https://platform.openai.com/docs/guides/rate-limits,
+https://cloud.google.com/apis/design/errors (read 2026-11-30).
 """
 
 import math
@@ -8,35 +9,42 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 
-__all__ = ["MAX_TOLD_S", "retry_after_s", "told_retry_after"]
+__all__ = ["MAX_TOLD_S", "told_retry_after"]
 
 #: Longest wait told to a client: Claude Code gives up at once on a longer one, and the SDKs would sit it out.
 MAX_TOLD_S = 60
 DURATION = re.compile(r"(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)s)?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)ms)?")  # fmt: skip
 SECONDS = (86_400, 3600, 60, 1, 0.001)
 IN_TEXT = re.compile(r"(?:try again|retry|available) (?:in|after) ([0-9hms.]{1,24})", re.IGNORECASE)
+#: The same with the unit as a word.
+WORDED = re.compile(
+    r"(?:try again|retry|available|wait) (?:(?:in|after|for) )?([0-9]{1,6}(?:\.[0-9]{1,6})?) (milli|sec|min|hour)",
+    re.IGNORECASE,
+)
+UNITS = {"milli": 0.001, "sec": 1, "min": 60, "hour": 3600}
+#: Keys of an error object that say it in seconds.
+BODY_KEYS = ("retry_after", "retry_after_seconds")
 #: A larger number is a point in time, in milliseconds if it is larger still.
 EPOCH_S, EPOCH_MS = 10**9, 10**12
 
 
-def retry_after_s(headers: Mapping[str, str], text: str = "") -> float | None:
-    """Return the seconds to wait; None when the upstream does not say.
+def told_retry_after(
+    headers: Mapping[str, str], text: str = "", body: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """Return the `retry-after` header for the client: whole seconds, bounded; none when the upstream does not say.
 
     Args:
         headers: The upstream's, names in lower case. A date in them is reckoned from their own `date`.
         text: The upstream's words, which say it where the headers do not.
+        body: The upstream's error object, which may say it too.
     """
-    return next(_waits(headers, text), None)
-
-
-def told_retry_after(headers: Mapping[str, str], text: str = "") -> dict[str, str]:
-    """Return the `retry-after` header for the client: whole seconds, bounded; none when the upstream does not say."""
-    wait = retry_after_s(headers, text)
+    wait = next(_waits(headers, text, body or {}), None)
     return {} if wait is None else {"retry-after": str(min(MAX_TOLD_S, max(1, math.ceil(wait))))}
 
 
-def _waits(headers: Mapping[str, str], text: str) -> Iterator[float]:
+def _waits(headers: Mapping[str, str], text: str, body: Mapping[str, Any]) -> Iterator[float]:
     """Yield what each place says, best place first."""
     now = _date(headers.get("date", ""))
     yield from _number(headers.get("retry-after-ms", ""), unit_s=0.001)
@@ -46,8 +54,22 @@ def _waits(headers: Mapping[str, str], text: str) -> Iterator[float]:
     resets = [wait for kind in _exhausted(headers) for wait in _reset(headers.get(f"x-ratelimit-reset{kind}", ""), now)]
     if resets:
         yield max(resets)
+    yield from _told_in(body)
     if found := IN_TEXT.search(text):
         yield from _duration(found.group(1).rstrip("."))
+    if found := WORDED.search(text):
+        yield float(found.group(1)) * UNITS[found.group(2).lower()]
+
+
+def _told_in(body: Mapping[str, Any]) -> Iterator[float]:
+    """Yield what an error object says: seconds under a key, or Google's `RetryInfo`."""
+    for key in BODY_KEYS:
+        yield from _number(str(body.get(key)), unit_s=1)
+    details = body.get("details")
+    for detail in details if isinstance(details, list) else ():
+        match detail:
+            case {"retryDelay": str(delay)}:
+                yield from _duration(delay)
 
 
 def _exhausted(headers: Mapping[str, str]) -> list[str]:

@@ -104,6 +104,14 @@ BODIES = {
     "details that are strings": {"detail": ["boom", 7]},
     "details with messages": {"detail": [{"loc": ["body"], "msg": "boom"}]},
     "a list of messages": {"message": [{"message": "boom"}]},
+    "a detail with an error": {"detail": {"error": "boom"}},
+    "baidu's": {"error_code": 336003, "error_msg": "boom"},
+    "aws's": {"Message": "boom", "__type": "ValidationException"},
+    "cloudflare's": {"success": False, "errors": [{"code": 7003, "message": "boom"}], "messages": []},
+    "errors that are strings": {"errors": ["boom"]},
+    "an error message": {"error_message": "boom"},
+    "minimax's": {"base_resp": {"status_code": 2013, "status_msg": "boom"}},
+    "openrouter's, without words of its own": {"error": {"code": 400, "metadata": {"raw": json.dumps(error())}}},
     "oauth's": {"error": "", "error_description": "boom"},
     "a problem": {"title": "boom", "status": 400},
 }
@@ -114,7 +122,16 @@ def test_each_shape_of_a_body(shape):
     assert told(400, BODIES[shape]).message == "boom"
 
 
-@pytest.mark.parametrize("body", [b"boom", b" boom \n"])
+@pytest.mark.parametrize(
+    ("raw", "words"), [(json.dumps(error("tokens")), "tokens"), ("plain", "plain"), ("<html>", None)]
+)
+def test_the_providers_words_stand_behind_openrouters(raw, words):
+    body = error("Provider returned error", code=400, metadata={"raw": raw, "provider_name": "x"})
+
+    assert told(400, body).message == "Provider returned error" + (f": {words}" if words else "")
+
+
+@pytest.mark.parametrize("body", [b"boom", b" boom \n", b"\xef\xbb\xbfboom"])
 def test_plain_text(body):
     assert told(400, body).message == "boom"
 
@@ -148,6 +165,15 @@ OVERFLOWS = {
         "Request too large for model `m` on tokens per minute (TPM): Limit 128000, Requested 130977, please reduce your message size",
         "The prompt is too long: 130977, model maximum context length: 128000",
         "prompt is too long: 130977 tokens > 128000 maximum",
+        "This model's maximum context length is 128,000 tokens. However, your messages resulted in 130,977 tokens.",
+        "Input tokens exceed the configured limit of 128000 tokens. Your messages resulted in 130977 tokens.",
+        "Input length 130977 exceeds maximum context length 128000",
+        "Requested input length 130977 exceeds maximum input length 128000",
+        "Your request exceeded model token limit: 128000 (requested: 130977)",
+        "prompt token count of 130977 exceeds the limit of 128000",
+        "This model's maximum prompt length is 128000 but the request contains 130977 tokens.",
+        "This endpoint's maximum context length is 128000 tokens. However, you requested about 131077 tokens (130977 of text input, 100 in the output).",
+        "Trying to keep the first 130977 tokens when context the overflows. However, the model is loaded with context length of only 128000 tokens",
         "Prompt contains 130977 tokens and 0 draft tokens, too large for model with 128000 maximum context length",
     ],
     "input length and `max_tokens` exceed context limit: 241118 + 32000 > 262144, decrease input length or `max_tokens` and try again": [
@@ -155,6 +181,7 @@ OVERFLOWS = {
         "This model's maximum context length is 262144 tokens. However, you requested 273118 tokens (241118 in the messages, 32000 in the completion).",
         "This model's maximum context length is 262144 tokens. However, you requested 32000 output tokens and your prompt contains at least 241118 input tokens, for a total of at least 273118 tokens.",
         "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 262144 tokens and your request has 241118 input tokens (32000 > 262144 - 241118).",
+        "This endpoint's maximum context length is 262144 tokens. However, you requested about 273118 tokens (240118 of text input, 1000 of tool input, 32000 in the output). Please reduce the length of either one.",
         "`inputs` tokens + `max_new_tokens` must be <= 262144. Given: 241118 `inputs` tokens and 32000 `max_new_tokens`",
         "input length and `max_tokens` exceed context limit: 241118 + 32000 > 262144, decrease input length or `max_tokens` and try again",
     ],
@@ -173,6 +200,9 @@ def test_a_request_too_long_is_told_in_the_words_that_clients_act_on(expected, t
 def test_a_request_too_long_without_numbers():
     assert told(400, error("Input is too long for requested model.")).message == "prompt is too long: Input is too long for requested model."  # fmt: skip
     assert told(400, error("", code="context_length_exceeded")).message == "prompt is too long"
+    assert told(400, error("Range of input length should be [1, 129024]")).message == "prompt is too long: Range of input length should be [1, 129024]"  # fmt: skip
+    assert told(400, error("tokens in request more than max tokens allowed")).message == "prompt is too long: tokens in request more than max tokens allowed"  # fmt: skip
+    assert told(400, error("Please reduce the length of the messages or completion.")).message == "prompt is too long: Please reduce the length of the messages or completion."  # fmt: skip
     assert told(400, error("Prompt is too long")).message == "Prompt is too long"
 
 
@@ -221,7 +251,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("kind", WAITS)
-@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("status", [429, 500, 503])
 def test_the_wish_to_wait_is_passed_on(kind, status):
     headers, expected = WAITS[kind]
 
@@ -246,9 +276,22 @@ def test_no_wish_no_header(headers):
     assert told(429, error(), headers).headers == {}
 
 
-@pytest.mark.parametrize(("text", "expected"), [("Please try again in 17s.", "17"), ("retry after 1m2s", "60"), ("try again in a bit", None)])  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), [("Please try again in 17s.", "17"), ("retry after 1m2s", "60"), ("Retry after 26 seconds.", "26"), ("Please wait 1 minute", "60"), ("available in 1500 milliseconds", "2"), ("try again in a bit", None), ("try again in 9 lives", None)])  # fmt: skip
 def test_the_wish_may_stand_in_the_text(text, expected):
     assert told(429, error(text)).headers.get("retry-after") == expected
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"retry_after": 9},
+        {"retry_after_seconds": "8.5"},
+        {"details": [7, {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "9s"}]},
+    ],
+)
+def test_the_wish_may_stand_in_the_error(more):
+    assert told(429, error(**more)).headers == {"retry-after": "9"}
+    assert told(429, error("try again in 3s", **more), {"retry-after": "5"}).headers == {"retry-after": "5"}
 
 
 def test_other_failures_have_no_wait():

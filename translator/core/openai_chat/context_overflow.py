@@ -30,16 +30,27 @@ PHRASES = (
     "input token count",
     "maximum number of tokens allowed",
     "too many tokens",
+    "input tokens exceed",
+    "prompt token count",
+    "maximum prompt length",
+    "maximum input length",
+    "range of input length should be",
+    "model token limit",
+    "more than max tokens allowed",
+    "context length of only",
+    "reduce the length of the messages",
     "`inputs` tokens + `max_new_tokens`",
     "tokens per minute (tpm): limit",
 )
 
 NUMBER = r"([0-9]{1,9})\b"
+#: Between the thousands of a number.
+COMMA = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 #: Where each number stands, best place first. No pattern repeats anything but digits.
 LIMITS = [
     re.compile(pattern + NUMBER, re.IGNORECASE)
     for pattern in (
-        r"maximum context length (?:is|of) ",
+        r"maximum context length (?:is |of )?",
         r"maximum context length: ?",
         r"context length \(",
         r"context size \(",
@@ -51,6 +62,11 @@ LIMITS = [
         r"limit:? ",
         r"tokens > ",
         r"model with ",
+        r"maximum (?:prompt|input) length (?:is )?",
+        r"input length should be \[[0-9]{1,9}, ",
+        r"model token limit: ",
+        r"context length of only ",
+        r"limit of ",
     )
 ]
 INPUTS = [
@@ -64,7 +80,11 @@ INPUTS = [
         r"input token count \(" + NUMBER,
         r"context limit: " + NUMBER,
         r"too long: " + NUMBER,
-        r"prompt contains " + NUMBER,
+        r"contains " + NUMBER + " tokens",
+        r"input length " + NUMBER,
+        r"token count of " + NUMBER,
+        r"\(requested: " + NUMBER,
+        r"keep the first " + NUMBER,
         r"requested " + NUMBER + r"(?!\S* ?(?:output|tokens))",
     )
 ]
@@ -72,7 +92,7 @@ OUTPUTS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         NUMBER + r" (?:tokens )?(?:in|for) the completion",
-        NUMBER + r" output tokens",
+        NUMBER + r" (?:output tokens|in the output)",
         NUMBER + r" `max_new_tokens`",
         r"context limit: [0-9]{1,9} \+ " + NUMBER,
         r"is too large: " + NUMBER,
@@ -82,7 +102,7 @@ TOTALS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"resulted in " + NUMBER,
-        r"requested (?:a total of )?" + NUMBER + " tokens",
+        r"requested (?:a total of |about )?" + NUMBER + " tokens",
         r"total of (?:at least )?" + NUMBER,
     )
 ]
@@ -93,10 +113,11 @@ def overflow_message(report: ErrorReport) -> str | None:
     text = report.text
     if not (report.words & WORDS or any(phrase in text.lower() for phrase in PHRASES)):
         return None
-    limit = _first(LIMITS, text) or _field(report.body, "n_ctx")
-    output = _first(OUTPUTS, text)
-    total = _first(TOTALS, text)
-    input_ = _first(INPUTS, text) or _field(report.body, "n_prompt_tokens") or (total and total - (output or 0))
+    plain = COMMA.sub("", text)
+    limit = _first(LIMITS, plain) or _field(report.body, "n_ctx")
+    output = _first(OUTPUTS, plain)
+    total = _first(TOTALS, plain)
+    input_ = _first(INPUTS, plain) or _field(report.body, "n_prompt_tokens") or (total and total - (output or 0))
     if not limit or not input_:
         return text if "prompt is too long" in text.lower() else f"prompt is too long: {text}".removesuffix(": ")
     if output and input_ <= limit:

@@ -6,12 +6,16 @@ from typing import Any
 from translator.core.loose_json import loads, mend_all
 from translator.core.masking import is_html
 
-__all__ = ["ErrorReport", "read_body", "report_of"]
+__all__ = ["ErrorReport", "is_error", "read_body", "report_of"]
 
 #: Error bodies longer than this are cut before they are read.
 MAX_BODY_BYTES = 64 * 1024
 #: Objects within objects, as in `{"error": {"error": {..}}}`.
 MAX_WRAPS = 4
+#: Where the words stand, best place first.
+TEXT_KEYS = ("message", "detail", "msg", "error_description", "error_msg", "error_message", "status_msg", "Message", "errors", "title")  # fmt: skip
+#: Codes that mean that nothing is wrong.
+GOOD_CODES = (None, "", 0, "0", 200, "200")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +35,7 @@ class ErrorReport:
 
 def read_body(body: bytes) -> ErrorReport:
     """Return what an error body says, JSON or not."""
-    text = body[:MAX_BODY_BYTES].decode(errors="replace").strip()
-    try:
-        return report_of(mend_all(loads(text)))
-    except ValueError:
-        return ErrorReport(is_html=True) if is_html(text) else ErrorReport(text=text)
+    return _read_text(body[:MAX_BODY_BYTES].decode("utf-8-sig", errors="replace").strip())
 
 
 def report_of(value: Any) -> ErrorReport:
@@ -45,6 +45,8 @@ def report_of(value: Any) -> ErrorReport:
             case [first, *_]:
                 value = first
             case {"error": dict() | list() | str() as inner} if inner:
+                value = inner
+            case {"detail": dict() as inner} | {"base_resp": dict() as inner} if inner:
                 value = inner
             case _:
                 break
@@ -57,16 +59,41 @@ def report_of(value: Any) -> ErrorReport:
             return ErrorReport()
 
 
+def is_error(body: dict[str, Any]) -> bool:
+    """Tell whether an object that stands where an answer should is an error: it says so, or has words beside a code."""
+    match body:
+        case {"object": "error"}:
+            return True
+        case {"detail": detail} if detail:
+            return True
+        case {"base_resp": {"status_code": code}}:
+            return code not in GOOD_CODES
+        case _:
+            has_code = any(body.get(key) not in GOOD_CODES for key in ("code", "error_code"))
+            return bool(_text(body)) and (has_code or _status(body) is not None)
+
+
+def _read_text(text: str) -> ErrorReport:
+    try:
+        return report_of(mend_all(loads(text)))
+    except ValueError:
+        return ErrorReport(is_html=True) if is_html(text) else ErrorReport(text=text)
+
+
 def _report_of_object(error: dict[str, Any]) -> ErrorReport:
     text = _text(error)
     words = {str(error[key]).lower() for key in ("code", "type", "status") if isinstance(error.get(key), str)}
-    if isinstance(metadata := error.get("metadata"), dict) and isinstance(metadata.get("error_type"), str):
-        words.add(metadata["error_type"].lower())
+    match error.get("metadata"):
+        case {"error_type": str(word)}:
+            words.add(word.lower())
+        case {"raw": str(raw)}:
+            # OpenRouter: "Provider returned error", and the provider's own words.
+            text = ": ".join(filter(None, (text, _read_text(raw).text)))
     return ErrorReport(text=text, words=frozenset(words), status=_status(error), body=error, is_html=is_html(text))
 
 
 def _text(error: dict[str, Any]) -> str:
-    for key in ("message", "detail", "msg", "error_description", "title"):
+    for key in TEXT_KEYS:
         match error.get(key):
             case str(text) if text:
                 return text

@@ -97,7 +97,7 @@ ROWS = (
     Row(statuses=((300, 399),), status=502, type=ErrorType.API, message="upstream redirects", headers=NO_RETRY),
     Row(statuses=((499, 499),), status=500, type=ErrorType.API),
     Row(statuses=((400, 498),), status=400, type=ErrorType.INVALID_REQUEST),
-    Row(status=500, type=ErrorType.API),
+    Row(status=500, type=ErrorType.API, tells_wait=True),
 )  # fmt: skip
 
 #: Status that stands for a word, where an error has none of its own (an error in a stream).
@@ -151,7 +151,7 @@ def _client_error(
         message = mask(overflow, secrets)
         return ClientError(status=400, type=ErrorType.INVALID_REQUEST, message=message)
     row = _row(status, report)
-    told = dict(row.headers) | (told_retry_after(headers, text) if row.tells_wait else {})
+    told = dict(row.headers) | (told_retry_after(headers, text, report.body) if row.tells_wait else {})
     return ClientError(status=row.status, type=row.type, message=_message(row, status, text, model), headers=told)
 
 

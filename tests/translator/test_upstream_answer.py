@@ -1,0 +1,35 @@
+"""What is read of an upstream's answer before its body."""
+
+from email.utils import parsedate_to_datetime
+
+from tests.translator.test_upstream_guard import door, post
+from translator.core.retry_after import told_retry_after
+from translator.upstream import Answer, UpstreamClient
+
+BUSY = "HTTP/1.1 429 Busy\r\nretry-after: {until}\r\ncontent-length: 0\r\nconnection: close\r\n{more}\r\n"
+FAR = "Wed, 21 Oct 2099 07:28:00 GMT"
+
+
+async def answer_of(text: str) -> Answer:
+    client = UpstreamClient(allowed=["127.0.0.1"])
+    try:
+        async with door("127.0.0.1", answer=text.encode()) as upstream:
+            answer = await post(client, f"http://127.0.0.1:{upstream.port}/v1")
+            await answer.aclose()
+            return answer
+    finally:
+        await client.aclose()
+
+
+async def test_an_answer_without_a_date_has_that_of_its_arrival() -> None:
+    answer = await answer_of(BUSY.format(until=FAR, more=""))
+
+    assert parsedate_to_datetime(answer.headers["date"]) < parsedate_to_datetime(FAR)
+    assert told_retry_after(answer.headers) == {"retry-after": "60"}
+
+
+async def test_a_date_of_the_upstreams_stays() -> None:
+    answer = await answer_of(BUSY.format(until=FAR, more=f"date: {FAR}\r\n"))
+
+    assert answer.headers["date"] == FAR
+    assert told_retry_after(answer.headers) == {"retry-after": "1"}
