@@ -20,6 +20,8 @@ def detail(text=None, **more):
 STREAMS = {
     "reasoning_content": sse(chunk(reasoning_content="We "), chunk(reasoning_content="count."), *END),
     "reasoning": sse(chunk(reasoning="We "), chunk(reasoning="count."), *END),
+    "reasoning_text": sse(chunk(reasoning_text="We "), chunk(reasoning_text="count."), *END),
+    "thinking": sse(chunk(thinking="We "), chunk(thinking="count."), *END),
     "reasoning_details": sse(chunk(reasoning_details=[detail("We ")]), chunk(reasoning_details=[detail("count.")]), *END),
     "a summary in the details": sse(chunk(reasoning_details=[{"type": "reasoning.summary", "summary": "We count."}]), *END),
     "the same three ways": sse(

@@ -76,6 +76,9 @@ STREAMS = {
         sse(chunk(content=[{"type": "text", "text": "Hello"}, ", ", {"type": "reference", "reference_ids": [1]}, 7, {"type": "output_text", "text": "world."}]), finish()),
         TEXT,
     ),
+    "a part that is not in a list": (sse(chunk(content={"type": "text", "text": "Hello"}), WORLD, finish()), TEXT),
+    "text instead of a delta": (sse({"choices": [{"text": "Hello, world."}]}, finish()), TEXT),
+    "news of no importance": (sse({"message": "queued", "status": "processing", "code": 0}, HELLO, {"base_resp": {"status_code": 0}}, WORLD, finish()), TEXT),
     "content of the wrong kind": (sse(chunk(content={"a": 1}), chunk(content=7), HELLO, WORLD, finish()), TEXT),
 }  # fmt: skip
 
@@ -102,6 +105,10 @@ FAILURES = {
         {"error": ("rate_limit_error", "slow down")},
     ),
     "an error without a wrapper": (sse(HELLO, {"object": "error", "message": "boom", "code": 500}), api_error("boom")),
+    "an error with a code": (sse(HELLO, {"code": "InternalError", "message": "boom"}, DONE), api_error("boom")),
+    "an error with a status": (sse(HELLO, {"status": 503, "message": "boom"}, DONE), {"error": ("overloaded_error", "Overloaded: boom")}),
+    "a detail": (sse(HELLO, {"detail": "boom"}, DONE), api_error("boom")),
+    "minimax's error": (sse(HELLO, {"choices": None, "base_resp": {"status_code": 1000, "status_msg": "boom"}}, DONE), api_error("boom")),
     "an error event": (sse(HELLO) + b'event: error\ndata: {"message":"boom"}\n\n', api_error("boom")),
     "an error event with an error object": (sse(HELLO) + b'event: error\ndata: {"error":{"message":"boom"}}\n\n', api_error("boom")),
     "an error event of plain text": (sse(HELLO) + b"event: error\ndata: boom\n\n", api_error("boom")),

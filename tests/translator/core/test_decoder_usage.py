@@ -115,6 +115,7 @@ PLACES = {
     "real, then null": sse(usage(), chunk(content="Hello"), finish() | {"usage": None}, DONE),
     "groq": sse(chunk(content="Hello"), finish() | {"x_groq": {"usage": usage()["usage"]}}, DONE),
     "groq without it": sse(chunk(content="Hello") | {"x_groq": {"id": "x"}}, finish(), usage(), DONE),
+    "kimi's, in the choice": sse(chunk(content="Hello"), finish(usage=usage()["usage"]), DONE),
     "of the wrong kind": sse(chunk(content="Hello") | {"usage": 7, "x_groq": 7}, finish(), usage(), DONE),
 }
 

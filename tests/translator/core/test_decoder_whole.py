@@ -27,6 +27,9 @@ ANSWERS = {
     "text": (message("Hello"), HELLO),
     "no finish reason": (message("Hello", reason=None), HELLO),
     "blank lines first": (b"\n\n \n" + message("Hello"), HELLO),
+    "a mark of the byte order first": (b"\xef\xbb\xbf" + message("Hello"), HELLO),
+    "a part that is not in a list": (message({"type": "text", "text": "Hello"}), HELLO),
+    "text instead of a message": (whole({"choices": [{"text": "Hello"}]}), HELLO),
     "a delta instead of a message": (whole({"choices": [{"delta": {"content": "Hello"}}]}), HELLO),
     "more than one choice": (whole({"choices": [{"index": 0, "message": {"content": "Hello"}}, {"index": 1, "message": {"content": "x"}}]}), HELLO),
     "a stream nobody asked for": (sse(chunk(content="Hello"), finish(), DONE), HELLO),
@@ -83,6 +86,10 @@ FAILURES = {
     "an error of the choice": (b'{"choices":[{"error":{"message":"boom"}}]}', "api_error", "boom"),
     "an error without a wrapper": (b'{"object":"error","message":"boom","code":400}', "invalid_request_error", "boom"),
     "a detail": (b'{"detail":"boom"}', "api_error", "boom"),
+    "a code and a word for it": (b'{"code":"InvalidParameter","message":"boom"}', "api_error", "boom"),
+    "a code that is a status": (b'{"code":500,"msg":"boom","success":false}', "api_error", "boom"),
+    "minimax's": (b'{"choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}', "billing_error", "insufficient balance"),
+    "minimax's, of nothing": (b'{"choices":null,"base_resp":{"status_code":0,"status_msg":"success"}}', "api_error", "upstream returned no choices"),
     "a finish that is an error": (message("x", reason="error"), "api_error", "upstream failed to finish the answer"),
 }  # fmt: skip
 

@@ -104,6 +104,7 @@ USAGES = {
     "reasoning and calls": (sse(chunk(reasoning="0123"), chunk(tool_calls=[tool("0123"), 7])), (50, 2, "estimated")),
     "counts so far": (sse(chunk(content="Hello") | usage(20, 1) | {"choices": []}, chunk(content="012345678")), (20, 3, "partial")),
     "groq": (sse(finish() | {"x_groq": {"usage": usage()["usage"]}}, DONE), (20, 5, "upstream")),
+    "kimi": (sse(finish(usage=usage()["usage"]), DONE), (20, 5, "upstream")),
     "wrong kinds": (sse({"choices": 7, "usage": 7, "x_groq": 7}, {"choices": [7, {"delta": 7}]}, "7", "{"), (0, 0, "unknown")),
 }  # fmt: skip
 

@@ -148,8 +148,8 @@ class Content:
         if type(content) is str:
             self._has_content = True
             self._text(content)
-        elif type(content) is list:
-            for kind, text in split_content(content):
+        elif isinstance(content, list | dict):
+            for kind, text in split_content(content if isinstance(content, list) else [content]):
                 if kind == "thinking":
                     self._think(text)
                 else:

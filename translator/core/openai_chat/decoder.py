@@ -21,6 +21,7 @@ from translator.core.events import Event, MessageStart, Ping, StreamFailed, Usag
 from translator.core.masking import header_value
 from translator.core.openai_chat.chunk_reader import END_MARK, ChunkReader
 from translator.core.openai_chat.content import Content
+from translator.core.openai_chat.error_report import is_error
 from translator.core.openai_chat.errors import embedded_error, protocol_error
 from translator.core.openai_chat.finish import Finish, finish_named
 from translator.core.openai_chat.usage import Report, merge_reports, read_report, settle_usage
@@ -209,7 +210,7 @@ class Decoder:
                 choice = next((other for other in choices if isinstance(other, dict) and not other.get("index")), None)
             if choice is not None:
                 self._read_choice(choice)
-        elif chunk.get("object") == "error":
+        elif is_error(chunk):
             self._fail_upstream(chunk)
 
     def _read_choice(self, choice: dict[str, Any]) -> None:
@@ -221,6 +222,8 @@ class Decoder:
         delta = choice.get("delta") or choice.get("message")
         if type(delta) is dict:
             self._content.read(delta, self._events)
+        elif isinstance(text := choice.get("text"), str):
+            self._content.read({"content": text}, self._events)
         if finish := choice.get("finish_reason"):
             self._read_finish(choice, str(finish))
         if self._content.must_end and not self.is_done:
@@ -236,6 +239,8 @@ class Decoder:
             self._finish = finish
         for key in ("stop_reason", "matched_stop"):
             self._content.note_stop(choice.get(key))
+        # Kimi's place for it.
+        self._read_usage(choice.get("usage"))
 
     def _read_usage(self, usage: Any) -> None:
         if isinstance(usage, dict):
@@ -266,7 +271,7 @@ class Decoder:
     def _end_of_whole(self, answer: dict[str, Any]) -> None:
         if self._is_answered:
             self._end()
-        elif answer.get("message") or answer.get("detail"):
+        elif answer.get("message") or is_error(answer):
             self._fail_upstream(answer)
         else:
             self._fail(protocol_error("upstream returned no choices"))

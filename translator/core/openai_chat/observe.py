@@ -156,8 +156,7 @@ class ChatReader:
             self.upstream_id = header_value(chunk.get("id"), self._secrets)
         groq = chunk.get("x_groq")
         usage = chunk.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
-        if isinstance(usage, dict):
-            self._report = merge_reports(self._report, read_report(usage))
+        self._read_usage(usage)
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else []:
             if isinstance(choice, dict):
@@ -169,6 +168,11 @@ class ChatReader:
             self._read_delta(delta)
         if isinstance(reason := choice.get("finish_reason"), str):
             self.stop_reason = reason
+        self._read_usage(choice.get("usage"))
+
+    def _read_usage(self, usage: Any) -> None:
+        if isinstance(usage, dict):
+            self._report = merge_reports(self._report, read_report(usage))
 
     def _read_delta(self, delta: dict[str, Any]) -> None:
         text = delta.get("content")

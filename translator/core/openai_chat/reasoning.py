@@ -2,6 +2,8 @@
 
 * `reasoning_content`: DeepSeek, NVIDIA NIM, llama.cpp, older vLLM
 * `reasoning`: vLLM, OpenRouter, Ollama, Groq
+* `reasoning_text`: GitHub Copilot
+* `thinking`: Ollama's own API, and what stands before it
 * `reasoning_details`: OpenRouter; a list that the upstream wants back unchanged
 
 Some upstreams send the same text under two or three of these keys; it is read once. What must go back to the upstream
@@ -21,6 +23,8 @@ import orjson
 __all__ = ["ReasoningState", "reasoning_text"]
 
 SIGNATURE_PREFIX = "gw1."
+#: Where the text may stand, best place first.
+TEXT_KEYS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 #: Keys of a detail whose text comes in pieces.
 PIECES = ("text", "summary", "data", "signature")
 #: State kept for the way back; an upstream that sends more gets none back.
@@ -96,7 +100,7 @@ class ReasoningState:
 
 def reasoning_text(delta: Mapping[str, Any]) -> str:
     """Return the reasoning in a delta or message; empty when there is none."""
-    for key in ("reasoning_content", "reasoning"):
+    for key in TEXT_KEYS:
         value = delta.get(key)
         if value and isinstance(value, str):
             return value

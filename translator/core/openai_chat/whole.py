@@ -24,7 +24,7 @@ def read_whole(body: bytes) -> dict[str, Any]:
     Raises:
         UpstreamProtocolError: The body is empty, a web page, or anything else.
     """
-    text = body.decode(errors="replace").strip()
+    text = body.decode("utf-8-sig", errors="replace").strip()
     if not text:
         raise UpstreamProtocolError(EMPTY)
     if is_html(text):
