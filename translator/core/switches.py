@@ -69,7 +69,7 @@ class Profile:
     schema_drop: tuple[str, ...] = ("$schema",)
     #: Write what `$ref` points to in its place.
     schema_inline_refs: bool = False
-    #: Keep `anyOf`, `oneOf` and `allOf` at the top of a tool schema; else their properties are merged.
+    #: Keep `anyOf`, `oneOf`, `allOf`, `enum` and `not` at the top of a tool schema; else the unions' properties are merged.
     schema_top_unions: bool = False
     #: Takes images, where nobody said whether the model does.
     vision: bool = True

@@ -288,6 +288,40 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"properties": {"a": {"type": "array"}}},
         {"type": "object", "properties": {"a": {"type": "array", "items": {}}}},
     ),
+    "a list of anything, or null": (
+        "plain",
+        {"properties": {"a": {"type": ["array", "null"]}}},
+        {"type": "object", "properties": {"a": {"type": ["array", "null"], "items": {}}}},
+    ),
+    "null for none": (
+        "plain",
+        {"properties": {"a": {"enum": None, "default": None, "const": None}}, "required": None, "$defs": None},
+        {"type": "object", "properties": {"a": {"default": None, "const": None}}},
+    ),
+    "a reference at the top": (
+        "plain",
+        {"$ref": "#/definitions/A", "definitions": {"A": {"$ref": "#/definitions/B"}, "B": {"properties": {"q": {}}}}},
+        {
+            "type": "object",
+            "properties": {"q": {}},
+            "definitions": {"A": {"$ref": "#/definitions/B"}, "B": {"properties": {"q": {}}}},
+        },
+    ),
+    "a reference at the top that leads to itself": (
+        "plain",
+        {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}},
+        {"type": "object", "properties": {}, "$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}},
+    ),
+    "a union of references at the top": (
+        "plain",
+        {"oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/none"}], "$defs": {"A": {"properties": {"q": {}}}}},
+        {"type": "object", "properties": {"q": {}}, "$defs": {"A": {"properties": {"q": {}}}}},
+    ),
+    "what else OpenAI refuses at the top": (
+        "plain",
+        {"properties": {"q": {"not": {}}}, "not": {"required": ["z"]}, "enum": [{}]},
+        {"type": "object", "properties": {"q": {"not": {}}}},
+    ),
     "a union at the top": (
         "plain",
         {

@@ -21,16 +21,23 @@ MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems", "items"})
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 
 UNIONS = ("anyOf", "oneOf", "allOf")
+#: What OpenAI refuses at the top of a schema.
+REFUSED_AT_TOP = (*UNIONS, "enum", "not")
 DEFINITIONS = ("$defs", "definitions")
+#: Keywords for which null is a value; in others some servers write it for "none".
+NULLABLE = frozenset({"const", "default"})
 
 #: References written out and schemas cleaned while there are some to write out; what is beyond is left open.
 MAX_INLINED = 100
 MAX_SCHEMAS = 5_000
+#: References that are followed from the top.
+MAX_STEPS = 8
 
 
 def clean_schema(schema: Mapping[str, Any] | None, profile: Profile) -> dict[str, Any]:
     """Return the schema of a tool's input, an object at its top, without what the upstream refuses."""
-    cleaned: dict[str, Any] = _Cleaner(schema or {}, profile).clean(schema or {})
+    root = (schema or {}) if profile.schema_inline_refs else _without_reference(schema or {})
+    cleaned: dict[str, Any] = _Cleaner(root, profile).clean(root)
     if profile.schema_inline_refs:
         cleaned = {key: value for key, value in cleaned.items() if key not in DEFINITIONS}
     if not profile.schema_top_unions:
@@ -41,14 +48,40 @@ def clean_schema(schema: Mapping[str, Any] | None, profile: Profile) -> dict[str
     return cleaned
 
 
+def _without_reference(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Return a schema with what a reference at its top points to in its place: upstreams look for properties there.
+
+    Args:
+        schema: The schema.
+        root: Where the definitions are, unless in the schema itself.
+    """
+    for _ in range(MAX_STEPS):
+        target = _target(root or schema, schema.get("$ref"))
+        if target is None:
+            break
+        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+    return schema
+
+
+def _target(root: Mapping[str, Any], reference: Any) -> dict[str, Any] | None:
+    """Return the definition that a reference names; None when there is none."""
+    if not isinstance(reference, str):
+        return None
+    place, _, name = reference.removeprefix("#/").partition("/")
+    named = root.get(place) if place in DEFINITIONS else None
+    target = named.get(name) if isinstance(named, dict) else None
+    return target if isinstance(target, dict) else None
+
+
 def _without_unions(schema: dict[str, Any]) -> dict[str, Any]:
     """Offer the properties of all variants and require none of them: wider than the union, never narrower."""
-    variants = [variant for key in UNIONS if isinstance(schema.get(key), list) for variant in schema[key]]
+    unions = [variant for key in UNIONS if isinstance(schema.get(key), list) for variant in schema[key]]
+    variants = [_without_reference(variant, schema) for variant in unions if isinstance(variant, dict)]
     properties: dict[str, Any] = {}
     for part in (*variants, schema):
-        if isinstance(part, dict) and isinstance(part.get("properties"), dict):
+        if isinstance(part.get("properties"), dict):
             properties |= part["properties"]
-    plain = {key: value for key, value in schema.items() if key not in UNIONS}
+    plain = {key: value for key, value in schema.items() if key not in REFUSED_AT_TOP}
     return {**plain, "properties": properties} if variants else plain
 
 
@@ -69,8 +102,13 @@ class _Cleaner:
         self._schemas += 1
         if self._inline and isinstance(schema.get("$ref"), str):
             return self._unfold(schema)
-        cleaned = {key: self._value(key, value) for key, value in schema.items() if key not in self._drop}
-        if cleaned.get("type") == "array":
+        cleaned = {
+            key: self._value(key, value)
+            for key, value in schema.items()
+            if key not in self._drop and (value is not None or key in NULLABLE)
+        }
+        kind = cleaned.get("type")
+        if kind == "array" or (isinstance(kind, list) and "array" in kind):
             # OpenAI: "array schema missing items".
             cleaned.setdefault("items", {})
         return cleaned
@@ -85,7 +123,7 @@ class _Cleaner:
     def _unfold(self, schema: dict[str, Any]) -> Any:
         reference = schema["$ref"]
         beside = {key: value for key, value in schema.items() if key != "$ref"}
-        target = self._target(reference)
+        target = _target(self._root, reference)
         if target is None or reference in self._open or self._is_spent():
             return self.clean(beside)
         self._inlined += 1
@@ -97,9 +135,3 @@ class _Cleaner:
 
     def _is_spent(self) -> bool:
         return self._inlined >= MAX_INLINED or self._schemas >= MAX_SCHEMAS
-
-    def _target(self, reference: str) -> dict[str, Any] | None:
-        place, _, name = reference.removeprefix("#/").partition("/")
-        named = self._root.get(place) if place in DEFINITIONS else None
-        target = named.get(name) if isinstance(named, dict) else None
-        return target if isinstance(target, dict) else None
