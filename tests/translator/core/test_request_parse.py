@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -178,6 +179,15 @@ def test_the_line_of_accounting_is_dropped_from_the_system_prompt_only():
 
     assert request.system == ("Be brief.",)
     assert request.messages[0]["content"] == line
+
+
+@pytest.mark.parametrize("make", [str, lambda words: [text(words)]], ids=["string", "block"])
+def test_only_the_line_is_dropped_where_the_prompt_goes_on(make: Callable[[str], Any]):
+    line = "x-anthropic-billing-header: cc_version=2.1;"
+
+    assert asked(system=make(f"{line}\n\nBe brief.\nBe kind.")).system == ("Be brief.\nBe kind.",)
+    assert asked(system=make(line)).system == ()
+    assert asked(system=make(" \n")).system == ()
 
 
 SCHEMAS: list[tuple[dict[str, Any], Any]] = [

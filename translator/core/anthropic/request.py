@@ -122,10 +122,9 @@ def parse_request(raw: bytes, *, limits: JsonLimits = DEFAULT_LIMITS, for_counti
 
 def system_texts(content: str | list[dict[str, Any]] | None) -> tuple[str, ...]:
     """Return the texts of a system prompt that are worth sending."""
-    if isinstance(content, str):
-        return (content,) if content else ()
-    texts = [block["text"] for block in content or () if block["type"] == "text"]
-    return tuple(text for text in texts if text and not text.startswith(ATTRIBUTION))
+    blocks = [content] if isinstance(content, str) else [b["text"] for b in content or () if b["type"] == "text"]
+    texts = [text.partition("\n")[2].lstrip("\n") if text.startswith(ATTRIBUTION) else text for text in blocks]
+    return tuple(text for text in texts if text.strip())
 
 
 def _thinking(body: dict[str, Any]) -> Thinking:
