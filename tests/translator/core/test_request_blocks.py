@@ -37,6 +37,12 @@ USER_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], Any]] = {
         {"image_urls": False},
         [PNG_PART],
     ),
+    "image as lines of base64": (image(type="base64", media_type="image/png", data="iVB\nOR\r\n"), {}, [PNG_PART]),
+    "image as base64 that is an address": (
+        image(type="base64", media_type="image/jpeg", data="data:image/png;base64,iVBOR"),
+        {},
+        [PNG_PART],
+    ),
     "image in a file of the upstream's machine": (
         image(type="url", url="file:///etc/passwd"),
         {},
@@ -70,6 +76,21 @@ USER_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], Any]] = {
         document(PDF, title="a.pdf"),
         {},
         f'<document title="a.pdf">\n{NO_PDF}\n</document>',
+    ),
+    "text document in base64": (
+        document({"type": "base64", "media_type": "text/markdown", "data": "aGVyb24"}, title="birds"),
+        {},
+        '<document title="birds">\nheron\n</document>',
+    ),
+    "text document in what is no base64": (
+        document({"type": "base64", "media_type": "text/plain", "data": "a"}),
+        {},
+        "[document omitted: its source is of an unknown kind]",
+    ),
+    "document in base64 that is no PDF": (
+        document({"type": "base64", "media_type": "application/zip", "data": "UEsD"}),
+        {"pdf": True},
+        "[document omitted: its source is of an unknown kind]",
     ),
     "document of a later kind": (
         document({"type": "hologram"}),

@@ -6,6 +6,7 @@ Anthropic's servers hold. Types not known here are read for their `text` and oth
 Source: `anthropic` 2.14.0 `types/*_block_param.py`, `openai` 3.57.0 `types/chat/*content_part*` (2026-11-30).
 """
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,7 +104,7 @@ class Reader:
             case _ if not self.vision:
                 return self._omitted(NO_IMAGES)
             case {"type": "base64"}:
-                return _image_part(f"data:{source['media_type']};base64,{source['data']}")
+                return _image_part(_data_address(source))
             case {"type": "url", "url": str(url)} if url.startswith(IMAGE_SCHEMES):
                 is_sent = self.image_urls or url.startswith("data:")
                 return _image_part(url) if is_sent else self._omitted(NO_IMAGE_ADDRESSES)
@@ -121,8 +122,10 @@ class Reader:
                 yield from (part for part in parts if part["type"] != "text")
             case "base64" if self.pdf and source["media_type"] == "application/pdf":
                 yield _file_part(block.get("title") or "document.pdf", source["data"])
-            case "base64":
+            case "base64" if source["media_type"] == "application/pdf":
                 yield self._omitted(NO_PDF, block)
+            case "base64" if source["media_type"].startswith("text/") and (text := _decoded(source["data"])):
+                yield text_part(_wrapped(block, text))
             case "url" | "file" as kind:
                 reason = f"{kind} sources are not supported by this gateway"
                 raise UnsupportedFeature(path=f"{path}.source", reason=reason)
@@ -143,6 +146,20 @@ def _wrapped(document: Mapping[str, Any], text: str) -> str:
     title, context = document.get("title"), document.get("context")
     opening = f'<document title="{title}">' if title else "<document>"
     return "\n".join(line for line in (opening, context, text, "</document>") if line)
+
+
+def _data_address(source: Mapping[str, Any]) -> str:
+    """Return base64 as an address; some clients send lines of it, or an address already."""
+    data = "".join(source["data"].split()) if "\n" in source["data"] else source["data"]
+    return data if data.startswith("data:image/") else f"data:{source['media_type']};base64,{data}"
+
+
+def _decoded(data: str) -> str:
+    """Return the text in base64; empty when it holds none."""
+    try:
+        return b64decode(data + "==").decode(errors="replace")
+    except ValueError:
+        return ""
 
 
 def _image_part(url: str) -> Part:
