@@ -21,5 +21,7 @@ urlpatterns = [
 if settings.OIDC_ISSUER:
     urlpatterns.append(path("sso/", include("members.single_sign_on_urls")))
 
+handler404 = "bridgeproject.not_found.not_found"
+
 _live = LiveConsumer.as_asgi(feed=LiveFeed(settings.DATABASE_CONNINFO), is_proven=has_shown_second_factor)
 websocket_urlpatterns: list[Any] = [path("ws/live/", _live)]

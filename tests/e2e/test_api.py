@@ -105,6 +105,24 @@ def test_what_is_not_there_is_said_in_json(
     assert type_ is None or answer.json()["error"]["type"] == type_
 
 
+@pytest.mark.parametrize(
+    "path", ["/messages", "//v1/messages", "/v1", "/anthropic/v1/messages", "/api/event_logging/batch"]
+)
+def test_a_wrong_base_url_is_told_to_programs_in_json(one: RunningGateway, path: str) -> None:
+    answer = httpx.post(f"{one.base_url}{path}", json={}, headers={"x-api-key": one.token}, trust_env=False)
+
+    assert answer.status_code == 404
+    assert answer.json()["error"] == {"type": "not_found_error", "message": f"there is nothing at {path}"}
+    assert answer.json()["request_id"] == answer.headers["request-id"]
+
+
+def test_a_wrong_address_is_told_to_people_on_a_page(one: RunningGateway) -> None:
+    answer = httpx.get(f"{one.base_url}/nothing", headers={"accept": "text/html,*/*;q=0.8"}, trust_env=False)
+
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("text/html")
+
+
 def test_a_body_over_the_limit_gets_its_413(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> None:
     small = make_gateway(upstream=upstream_process, BRIDGE_MAX_BODY_BYTES="100000")
     large = question("m", "x" * 3_000_000)
