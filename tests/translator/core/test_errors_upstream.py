@@ -103,6 +103,7 @@ BODIES = {
     "details": {"detail": [{"msg": "boom"}]},
     "details that are strings": {"detail": ["boom", 7]},
     "details with messages": {"detail": [{"loc": ["body"], "msg": "boom"}]},
+    "a message in a message": {"message": {"message": "boom"}},
     "a list of messages": {"message": [{"message": "boom"}]},
     "a detail with an error": {"detail": {"error": "boom"}},
     "baidu's": {"error_code": 336003, "error_msg": "boom"},
