@@ -15,6 +15,8 @@ ADMIN_NAME = "admin"
 DEMO_NAME = "demo"
 #: The scripted upstream takes any key.
 DEMO_KEY = "sk-demo-0001"
+#: It thinks when it is asked to.
+DEMO_SWITCHES = {"reasoning_request": "effort", "reasoning_assumed": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,10 @@ def point_at_demo(base_url: str | None) -> None:
     if base_url is None:
         Upstream.objects.filter(name=DEMO_NAME).update(enabled=False)
         return
-    upstream, _ = Upstream.objects.update_or_create(name=DEMO_NAME, defaults={"base_url": base_url, "enabled": True})
+    changes = {"base_url": base_url, "enabled": True}
+    upstream, _ = Upstream.objects.update_or_create(
+        name=DEMO_NAME, defaults=changes, create_defaults={**changes, "profile_overrides": DEMO_SWITCHES}
+    )
     # A new address takes an upstream's secrets away, so the credential gets its own again.
     add_secrets(upstream, [DEMO_KEY])
     if not Route.objects.filter(alias="*").exists():

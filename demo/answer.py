@@ -20,12 +20,16 @@ import orjson
 from demo.ask import Ask, Tool
 from demo.sample import WORDS, count_tokens, example, split_words, with_tokens
 from demo.script import Script
+from demo.sight import colour_of
 from demo.told import FORMS
 
 TOOL_MARKER = re.compile(r"<<TOOL (\{.*?\})>>", re.DOTALL)
 FINAL_MARKER = re.compile(r"<<FINAL (.*?)>>", re.DOTALL)
 #: The names that the benchmark's upstream understands too: N frames, D milliseconds between them.
 MOCK_MODEL = re.compile(r"mock-n(\d+)-d(\d+)")
+VERBS = r"(?i:use|using|call|invoke|run)"
+ONLY_TOOL = re.compile(rf"\b{VERBS} the only tool\b")
+DEMANDED = re.compile(r"(?i:answer with the word) [`\"'“]?(\w+)")
 REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 #: Characters of the question that an answer repeats; characters of one piece of arguments.
 MAX_ECHO = 400
@@ -101,7 +105,7 @@ def _decide(ask: Ask, script: Script | None) -> Answer:
     if match := MOCK_MODEL.search(ask.model):
         frames, gap_ms = map(int, match.groups())
         return Answer(pieces=[Piece(kind="text", text="word ", tokens=1)] * frames, gap_s=gap_ms / 1000)
-    if script is not None:
+    if script is not None and not script.is_plain:
         return _scripted(ask, script)
     calls = _marked_calls(ask) or _asked_calls(ask)
     if calls:
@@ -142,13 +146,27 @@ def _text(ask: Ask) -> str:
         return orjson.dumps(example(ask.schema, _quoted(question) or [question[:60]])).decode()
     if final := _final(ask):
         return final
+    if found := _demanded_word(ask):
+        return found
     if ask.turns and ask.turns[-1].role == "tool":
         return f"The tool answered: {_shortened(ask.turns[-1].text) or 'nothing at all'}"
     if not question:
         return "You sent no words, so here are some of mine."
-    return (
+    return _pictures(ask) + (
         f"You said: “{question}” I am Bridge's demo upstream: no model thinks here, but the way there and back works."
     )
+
+
+def _demanded_word(ask: Ask) -> str:
+    """Find the word that the client's last turns, or the system's, want for an answer."""
+    spoken = max((place for place, turn in enumerate(ask.turns) if turn.role == "assistant"), default=-1)
+    heard = [turn.text for place, turn in enumerate(ask.turns) if turn.role == "system" or place > spoken]
+    return next((found[1] for text in reversed(heard) if (found := DEMANDED.search(text))), "")
+
+
+def _pictures(ask: Ask) -> str:
+    colours = [colour_of(image) for image in ask.turns[ask.last_user_turn()].images]
+    return "".join(f"I see a picture: {colour or 'I can not tell which'}. " for colour in colours)
 
 
 def _question(ask: Ask) -> str:
@@ -206,20 +224,20 @@ def _final(ask: Ask) -> str | None:
 
 
 def _asked_calls(ask: Ask) -> list[Call]:
-    """Call the tool that the question names, or that the client forces."""
+    """Call the tool that the client forces, or those that the question names."""
     if ask.tool_choice == "none" or not ask.tools or ask.schema or not ask.turns or ask.turns[-1].role == "tool":
         return []
     question = _question(ask)
     forced = [tool for tool in ask.tools if tool.name == ask.tool_choice]
     named = [tool for tool in ask.tools if _is_asked_for(tool, question)]
-    chosen = forced or named or (ask.tools[:1] if ask.tool_choice == "required" else [])
-    return [_call(tool.name, example(tool.schema, _quoted(question))) for tool in chosen[:1]]
+    only = ask.tools if len(ask.tools) == 1 and ONLY_TOOL.search(question) else []
+    chosen = forced or named or only or (ask.tools[:1] if ask.tool_choice == "required" else [])
+    return [_call(tool.name, example(tool.schema, _quoted(question))) for tool in chosen[: None if ask.parallel else 1]]
 
 
 def _is_asked_for(tool: Tool, question: str) -> bool:
     """Only plain words count: "write a poem" must not call a tool that is named Write."""
-    verbs = r"(?i:use|using|call|invoke|run)(?i:\s+the)?(?i:\s+tool)?"
-    return re.search(rf"\b{verbs}\s+[`\"'“]?{re.escape(tool.name)}\b", question) is not None
+    return re.search(rf"\b{VERBS}(?i:\s+the)?(?i:\s+tool)?\s+[`\"'“]?{re.escape(tool.name)}\b", question) is not None
 
 
 def _invented_calls(ask: Ask, count: int) -> list[Call]:

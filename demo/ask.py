@@ -3,6 +3,7 @@
 Fields that a reader doesn't know are left alone, as the providers do.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,8 @@ class Turn:
 
     role: str
     text: str
+    #: Pictures that came with it, in base64.
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,8 @@ class Ask:
     tools: list[Tool]
     #: "auto", "none", "required", or the name of the tool that must be called.
     tool_choice: str = "auto"
+    #: Several tools may be called in one answer.
+    parallel: bool = True
     wants_reasoning: bool = False
     wants_usage: bool = True
     max_tokens: int | None = None
@@ -57,9 +62,10 @@ def read_chat(body: dict[str, Any]) -> Ask:
     return Ask(
         model=str(body.get("model", "")),
         stream=body.get("stream") is True,
-        turns=[Turn(role=str(m.get("role", "")), text=text_of(m.get("content"))) for m in messages],
+        turns=[_turn(str(m.get("role", "")), m.get("content")) for m in messages],
         tools=[_tool(f, "parameters") for t in _dicts(body.get("tools")) if isinstance(f := t.get("function"), dict)],
         tool_choice=_choice(body.get("tool_choice")),
+        parallel=body.get("parallel_tool_calls") is not False,
         wants_reasoning=effort not in (None, "none")
         or bool(body.get("reasoning"))
         or _is_thinking(body.get("thinking"))
@@ -85,6 +91,7 @@ def read_messages(body: dict[str, Any]) -> Ask:
         tool_choice={"any": "required", "tool": choice.get("name", "auto")}.get(
             choice.get("type", ""), choice.get("type", "auto")
         ),
+        parallel=choice.get("disable_parallel_tool_use") is not True,
         wants_reasoning=_is_thinking(body.get("thinking")),
         max_tokens=body.get("max_tokens"),
         stop=_stops(body.get("stop_sequences")),
@@ -103,6 +110,7 @@ def read_responses(body: dict[str, Any]) -> Ask:
         turns=[_turn_of_item(item) for item in items],
         tools=[_tool(tool, "parameters") for tool in _dicts(body.get("tools")) if tool.get("type") == "function"],
         tool_choice=_choice(body.get("tool_choice")),
+        parallel=body.get("parallel_tool_calls") is not False,
         wants_reasoning=bool(body.get("reasoning")),
         max_tokens=body.get("max_output_tokens"),
         schema=((body.get("text") or {}).get("format") or {}).get("schema"),
@@ -125,14 +133,28 @@ def _turns_of_blocks(message: dict[str, Any]) -> list[Turn]:
         for block in _dicts(content)
         if block.get("type") == "tool_result"
     ]
-    text = text_of(content)
-    return results + ([Turn(role=str(message.get("role", "")), text=text)] if text or not results else [])
+    said = _turn(str(message.get("role", "")), content)
+    return results + ([said] if said.text or said.images or not results else [])
 
 
 def _turn_of_item(item: dict[str, Any]) -> Turn:
     if item.get("type") == "function_call_output":
         return Turn(role="tool", text=text_of(item.get("output")))
-    return Turn(role=str(item.get("role", "assistant")), text=text_of(item.get("content")))
+    return _turn(str(item.get("role", "assistant")), item.get("content"))
+
+
+def _turn(role: str, content: Any) -> Turn:
+    return Turn(role=role, text=text_of(content), images=tuple(_images_of(content)))
+
+
+def _images_of(content: Any) -> Iterator[str]:
+    """Give the pictures of a content field of any dialect; those by address nobody here fetches."""
+    for part in _dicts(content):
+        match part:
+            case {"type": "image_url", "image_url": {"url": str(url)}} | {"type": "input_image", "image_url": str(url)}:
+                yield url.partition(";base64,")[2]
+            case {"type": "image", "source": {"type": "base64", "data": str(data)}}:
+                yield data
 
 
 def _tool(tool: dict[str, Any], schema_key: str) -> Tool:

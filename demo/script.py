@@ -7,7 +7,7 @@
 One word at most names a fault; the others say how the answer looks. `demo/README.md` lists them all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import unquote_plus
@@ -54,6 +54,9 @@ MID_STREAM = {
     Fault.CUT, Fault.RESET, Fault.EOF, Fault.SILENT, Fault.ERROR_FRAME, Fault.MALFORMED, Fault.BAD_UTF8,
     Fault.BIG_FRAME,
 }  # fmt: skip
+#: What a model may not hear of; what it may refuse.
+DEAF_TO = ("tools", "choice", "parallel", "stop", "limit", "thinking")
+REFUSED = ("images", "tools")
 #: Where a fault that must be somewhere in the stream comes when the script doesn't say.
 USUAL_FRAME = 3
 
@@ -79,6 +82,11 @@ class Script:
     tools: int = 0
     #: The arguments of parallel calls come in turns.
     interleaved: bool = False
+    #: What was asked is answered, as without a script.
+    plain: bool = False
+    #: The same, by a model that doesn't hear of one thing, or by one that refuses it.
+    deaf: str | None = None
+    refuses: str | None = None
     #: How calls are written where the tools are told in words.
     form: str = "hermes"
     finish: str | None = None
@@ -119,6 +127,11 @@ class Script:
     sse: bool = False
     #: Of so many calls (the second number) the first ones (the first number) fail.
     flap: tuple[int, int] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the answer is the one without a script."""
+        return self.plain or self.deaf is not None or self.refuses is not None
 
     def is_before_head(self) -> bool:
         """Say whether the fault comes in place of the whole answer."""
@@ -176,11 +189,14 @@ def _share(text: str) -> tuple[int, int]:
     return int(failing), int(of)
 
 
-def _form(text: str) -> str:
-    if text not in FORMS:
-        msg = f"no form of {', '.join(FORMS)}"
-        raise ValueError(msg)
-    return text
+def _one_of(words: Collection[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            msg = f"none of {', '.join(words)}"
+            raise ValueError(msg)
+        return text
+
+    return read
 
 
 def _number_or_text(text: str) -> int | str:
@@ -191,7 +207,7 @@ def _number_or_text(text: str) -> int | str:
 
 
 FAULTS = {fault.value: fault for fault in Fault}
-FLAGS = {"interleaved", "nousage", "nodone", "nofinish", "crlf", "bytes", "json", "sse"}
+FLAGS = {"plain", "interleaved", "nousage", "nodone", "nofinish", "crlf", "bytes", "json", "sse"}
 #: Words whose value fills a field of another name.
 FIELD_OF = {"error200": "code", "errorframe": "code"}
 VALUES: dict[str, Callable[[str], object]] = {
@@ -199,7 +215,7 @@ VALUES: dict[str, Callable[[str], object]] = {
     "cap": int, "lasts": int, "repeats": int,
     "wait": seconds, "gap": seconds, "drip": seconds, "status": int, "message": str, "error_type": str, "code": str,
     "retry_after": str, "redirect": str, "bigframe": int, "pings": int, "gzipbomb": int, "usage": _number_or_text,
-    "cached": int, "flap": _share, "form": _form,
+    "cached": int, "flap": _share, "form": _one_of(FORMS), "deaf": _one_of(DEAF_TO), "refuses": _one_of(REFUSED),
 }  # fmt: skip
 #: What a word that may stand alone means then.
 BARE = {"think": "reasoning_content", "tools": "1", "drip": "500ms", "flap": "3/10"}

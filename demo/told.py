@@ -47,7 +47,7 @@ def _turns(turn: Turn) -> Iterator[Turn]:
     results = RESPONSE.findall(turn.text)
     text = REMINDER.sub("", RESPONSE.sub("", turn.text)) if results else turn.text
     if text or not results:
-        yield Turn(role="user", text=text)
+        yield replace(turn, text=text)
     yield from (Turn(role="tool", text=result) for result in results)
 
 

@@ -25,6 +25,7 @@ from demo.ask import Ask
 from demo.capped import capped
 from demo.frames import Dialect, Failure
 from demo.http1 import MAX_HEAD, BadRequest, ClientGone, Request, Wire
+from demo.lacking import lacking
 from demo.memory import Prefixes, Requests, Scripts, Setting
 from demo.play import JSON_HEADERS, Scene, play
 from demo.raw import replay
@@ -107,6 +108,8 @@ class Upstream:
         except ScriptError as exc:
             await _send_json(wire, 400, dialect.error(Failure(status=400, message=str(exc), type="script_error")))
             return "refused"
+        if script is not None:
+            ask, script = lacking(ask, script)
         input_tokens, cached = self.prefixes.count(ask.parts, owner=f"{request.key()} {ask.model}")
         if script is not None and script.cached is not None:
             cached = script.cached

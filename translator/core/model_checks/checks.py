@@ -17,7 +17,7 @@ from translator.core.model_checks import judges
 from translator.core.model_checks.heard import Heard
 from translator.core.model_checks.judges import Finding, Judge, Verdict
 
-__all__ = ["CHECKS", "Check", "Need", "find_check", "judge"]
+__all__ = ["CHECKS", "Check", "Need", "find_check", "judge", "one_colour_png"]
 
 MAX_TOKENS = 300
 #: Some upstreams take no smaller limit.
@@ -109,7 +109,7 @@ def _tool(name: str, description: str, **types: str) -> dict[str, Any]:
     return {"name": name, "description": description, "input_schema": schema}
 
 
-def _picture(size: int, colour: tuple[int, int, int]) -> str:
+def one_colour_png(size: int, colour: tuple[int, int, int]) -> str:
     """Draw a PNG in one colour, in base64."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -270,7 +270,7 @@ CHECKS: Sequence[Check] = (
                             "source": {
                                 "type": "base64",
                                 "media_type": "image/png",
-                                "data": _picture(PICTURE_SIZE, YELLOW),
+                                "data": one_colour_png(PICTURE_SIZE, YELLOW),
                             },
                         },
                         {"type": "text", "text": "What colour is this picture? Answer with one word."},
