@@ -9,4 +9,5 @@ urlpatterns = [
     path("api/report", views.report_view, name="report"),
     path("api/sessions", views.sessions_view, name="sessions"),
     path("api/records", views.records_view, name="records"),
+    path("api/requests/<str:request_id>", views.request_view, name="request"),
 ]

@@ -1,6 +1,7 @@
 """The usage API: reports and records as JSON or CSV, for who is logged in and for client tokens that may read it.
 
-A client token needs the scope `usage:read`, and reads what its member may see.
+A client token needs the scope `usage:read`, and reads what its member may see. Without it, a token is told of each request that
+was made with it.
 """
 
 from collections.abc import Mapping
@@ -20,14 +21,32 @@ from keys.models import ClientToken
 from keys.networks import admits, networks_of
 from keys.tokens import digest, is_well_formed
 from usage.exports import as_csv, records_csv, records_json
+from usage.ids import first_id_at
+from usage.models import UsageRecord
 from usage.periods import day_start, parse_day
-from usage.reports import DIMENSIONS, EXPORT_MAX, PAGE_MAX, ROWS_MAX, Question, attempts_in, records, report
+from usage.reports import (
+    DIMENSIONS,
+    EXPORT_MAX,
+    PAGE_MAX,
+    ROWS_MAX,
+    TOKEN_KINDS,
+    Question,
+    attempts_in,
+    records,
+    report,
+)
 from usage.session_reports import DAYS_MAX, SESSION_COLUMNS, sessions
 from usage.visibility import Scope, scope_of
 
 READ_SCOPE = "usage:read"
 DAYS_DEFAULT = 30
 PAGE_DEFAULT = 100
+#: What a token is told of its own request, and for how long.
+TOLD_FOR = timedelta(days=1)
+ATTEMPT_COLUMNS = (
+    "attempt", "state", "source", "http_status", "error_type", "stop_reason", "alias", "upstream_name", "upstream_model",
+    "stream", *TOKEN_KINDS, "ttft_ms", "duration_ms", "notes",
+)  # fmt: skip
 
 
 class Refused(Exception):
@@ -91,22 +110,53 @@ async def records_view(request: HttpRequest) -> HttpResponseBase:
     return _json({"records": rows, "after": following})
 
 
+@require_safe
+async def request_view(request: HttpRequest, request_id: str) -> HttpResponseBase:
+    """Tell a client token what became of a request that was made with it."""
+    try:
+        attempts = await sync_to_async(_own_attempts)(_sent_token(request), address_of(request), request_id)
+    except Refused as refusal:
+        return _refusal(refusal)
+    return _json({"request_id": request_id, "attempts": attempts})
+
+
+def _own_attempts(plain: str, address: str, request_id: str) -> list[dict[str, Any]]:
+    token = _token_row(plain, address)
+    since = first_id_at(timezone.now() - TOLD_FOR)
+    own = UsageRecord.objects.filter(request_id=request_id.replace("\x00", ""), token_id=token.pk, id__gte=since)
+    attempts = list(own.order_by("attempt").values(*ATTEMPT_COLUMNS))
+    if not attempts:
+        raise Refused(HTTPStatus.NOT_FOUND, "no such request was made with this client token lately")
+    return attempts
+
+
 async def scope_of_asker(request: HttpRequest) -> Scope:
     """Return what the asker may see.
 
     Raises:
         Refused: Nobody is logged in, or the token may not read usage.
     """
-    token = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
-    if token:
-        return await sync_to_async(_scope_of_token)(token.strip(), address_of(request))
+    if token := _sent_token(request):
+        return await sync_to_async(_scope_of_token)(token, address_of(request))
     user = await request.auser()
     if not user.is_authenticated:
         raise Refused(HTTPStatus.UNAUTHORIZED, "log in, or send a client token")
     return await sync_to_async(scope_of)(user)
 
 
+def _sent_token(request: HttpRequest) -> str:
+    sent = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
+    return sent.strip()
+
+
 def _scope_of_token(plain: str, address: str) -> Scope:
+    row = _token_row(plain, address)
+    if READ_SCOPE not in row.scopes:
+        raise Refused(HTTPStatus.FORBIDDEN, f"the client token lacks the scope {READ_SCOPE}")
+    return scope_of(row.user)
+
+
+def _token_row(plain: str, address: str) -> ClientToken:
     row = None
     if is_well_formed(plain):
         alive = ClientToken.objects.filter(revoked_at=None, expires_at__gt=timezone.now(), user__is_active=True)
@@ -115,9 +165,7 @@ def _scope_of_token(plain: str, address: str) -> Scope:
         raise Refused(HTTPStatus.UNAUTHORIZED, "the client token is unknown")
     if not admits(networks_of(row.networks), address):
         raise Refused(HTTPStatus.FORBIDDEN, f"the client token may not be used from {address}")
-    if READ_SCOPE not in row.scopes:
-        raise Refused(HTTPStatus.FORBIDDEN, f"the client token lacks the scope {READ_SCOPE}")
-    return scope_of(row.user)
+    return row
 
 
 def asked(

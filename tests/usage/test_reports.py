@@ -12,7 +12,9 @@ from django.contrib.auth.models import Group, User
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
+from keys.models import ClientToken
 from keys.tokens import issue_token, revoke_token
+from tests.members.ledger import add_record
 from tests.usage.conftest import a_record, aside
 from tests.usage.test_records import an_end, settled
 from usage.exports import as_csv, safe_cell
@@ -284,6 +286,37 @@ async def test_the_api_answers_by_what_the_asker_may_see(members: Callable[[], A
     assert long.status_code == 400
     own = await client.get("/usage/api/report?by=user", headers={"x-api-key": tokens["reads"]})
     assert [row["user"] for row in orjson.loads(own.content)["rows"]] == ["=bob()"]
+
+
+async def test_a_token_is_told_of_its_own_requests_and_of_no_others(members: Callable[[], Any]) -> None:
+    tokens = await aside(members)
+    client = AsyncClient()
+
+    def record() -> None:
+        by = ClientToken.objects.get(name="plain")
+        other = ClientToken.objects.get(name="reader")
+        add_record(by.user, by, request_id="req_own", attempt=2, source="estimated", notes=["media_omitted"])
+        add_record(by.user, by, request_id="req_own", attempt=1, state="upstream_error")
+        add_record(by.user, other, request_id="req_other")
+        add_record(by.user, by, request_id="req_old", age=timedelta(days=2))
+
+    async def asked(request_id: str, **headers: str) -> Any:
+        return await client.get(f"/usage/api/requests/{request_id}", headers=headers)
+
+    await aside(record)
+    own = await asked("req_own", authorization=f"Bearer {tokens['plain']}")
+
+    first, second = orjson.loads(own.content)["attempts"]
+    assert (first["attempt"], first["state"]) == (1, "upstream_error")
+    assert (second["source"], second["notes"]) == ("estimated", ["media_omitted"])
+    assert not [name for name in first if "credential" in name]
+    assert own["cache-control"] == "no-store"
+    for request_id in ("req_other", "req_old", "req_none", "%00"):
+        assert (await asked(request_id, **{"x-api-key": tokens["plain"]})).status_code == 404
+    assert (await asked("req_own", **{"x-api-key": tokens["reads"]})).status_code == 404
+    assert (await asked("req_own", **{"x-api-key": tokens["revoked"]})).status_code == 401
+    assert (await asked("req_own", **{"x-api-key": tokens["elsewhere"]})).status_code == 403
+    assert (await asked("req_own")).status_code == 401
 
 
 async def test_the_api_tells_members_their_own_usage_and_superusers_all(members: Callable[[], Any]) -> None:
