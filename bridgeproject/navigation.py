@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.urls import reverse
 
-from bridgeproject.playground import PERMISSION as MAY_PLAY
+from bridgeproject.own_calls import PERMISSION as MAY_CALL
 
 #: Section -> pages: label, symbol, name of the URL, permission. An empty permission lets all staff in.
 SECTIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
@@ -31,7 +31,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("Audit log", "history", "admin:members_auditentry_changelist", "members.view_auditentry"),
     ),
     "Tools": (
-        ("Playground", "science", "playground", MAY_PLAY),
+        ("Playground", "science", "playground", MAY_CALL),
         ("API reference", "api", "api:openapi-view", ""),
         ("My own page", "home", "members:home", ""),
     ),

@@ -7,6 +7,7 @@ from typing import Any, cast
 import orjson
 
 from translator.calls import Call, Goal, Prepared
+from translator.core.events import UsageSource
 from translator.core.exchange import Exchange
 from translator.core.openai_chat.adapt import Adaptation
 
@@ -31,12 +32,23 @@ class Sent:
     body: str
     notes: tuple[str, ...]
     secrets: tuple[str, ...] = field(repr=False)
+    exchange: Exchange = field(repr=False)
     heard: bytearray = field(default_factory=bytearray)
 
     @property
     def answer(self) -> str:
         """What the upstream said, as text."""
         return masked(bytes(self.heard).decode("utf-8", "replace"), self.secrets)
+
+    @property
+    def usage_source(self) -> UsageSource:
+        """Who counted the tokens, as the usage record has it."""
+        return self.exchange.usage.source
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What was dropped or repaired on the way there and back."""
+        return (*self.notes, *self.exchange.notes)
 
 
 class WatchedCall:
@@ -63,6 +75,7 @@ class WatchedCall:
             body=masked(orjson.dumps(orjson.loads(prepared.body), option=orjson.OPT_INDENT_2).decode(), goal.secrets),
             notes=prepared.notes,
             secrets=goal.secrets,
+            exchange=prepared.exchange,
         )
         self.sent.append(sent)
 
