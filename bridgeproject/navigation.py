@@ -32,6 +32,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "Tools": (
         ("Playground", "science", "playground", MAY_CALL),
+        ("Model check", "fact_check", "model-check", MAY_CALL),
         ("API reference", "api", "api:openapi-view", ""),
         ("My own page", "home", "members:home", ""),
     ),

@@ -29,6 +29,7 @@ FORBIDDEN = (
     "/admin/auth/user/",
     "/admin/members/auditentry/",
     "/admin/playground/",
+    "/admin/model-check/",
 )
 #: The usage API, which the exports are of.
 FILES = ("report?by=user,team", "report?by=credential", "records", "records?format=jsonl", "sessions")

@@ -125,7 +125,14 @@ def enrol(browser: Client, user: User) -> list[str]:
 def test_staff_need_a_second_factor_where_it_is_required(client_of, ada: User, bob: User, settings) -> None:
     settings.REQUIRE_2FA = True
     browser = client_of(ada)
-    for page in ("/admin/", "/", reverse("admin:keys_credential_changelist"), "/tokens/new/", "/admin/playground/"):
+    for page in (
+        "/admin/",
+        "/",
+        reverse("admin:keys_credential_changelist"),
+        "/tokens/new/",
+        "/admin/playground/",
+        "/admin/model-check/",
+    ):
         assert browser.get(page)["Location"].startswith("/second-factor/?next=")
 
     enrol(browser, ada)

@@ -42,6 +42,7 @@ MATRIX = {
     "admin:members_auditentry_changelist": (200, 200, 403, 302, 302),
     "admin:members_auditentry_add": (403, 403, 403, 302, 302),
     "playground": (200, 403, 403, 403, 302),
+    "model-check": (200, 403, 403, 403, 302),
     "members:home": (200, 200, 200, 200, 302),
     "members:token-new": (200, 200, 200, 200, 302),
     "members:password": (200, 200, 200, 200, 302),

@@ -35,7 +35,7 @@ class Need(StrEnum):
 
     NEEDED = "Claude Code needs it"
     USED = "Claude Code uses it"
-    OTHER = "other clients use it"
+    OTHER = "Claude Code does without it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
