@@ -133,6 +133,7 @@ def _enrol(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "next": next_url(request),
+        "is_required": second_factor.is_missing(request.user),
         "picture": second_factor.drawn(device),
         "spelled": second_factor.spelled(device),
     }

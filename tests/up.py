@@ -35,10 +35,11 @@ class Up:
 
 
 @contextmanager
-def up(data_dir: Path) -> Iterator[Up]:
-    """Run `up --demo` until the block ends, then stop it as Ctrl-C does."""
+def up(data_dir: Path, **settings: str) -> Iterator[Up]:
+    """Run `up --demo`, with these variables, until the block ends; then stop it as Ctrl-C does."""
     arguments = ["manage.py", "up", "--demo", "--port", "0", "--data-dir", str(data_dir)]
     environment = {"DJANGO_SETTINGS_MODULE": "bridgeproject.settings", "BRIDGE_DATABASE_URL": "", "BRIDGE_DATA_DIR": ""}
+    environment |= settings
     running = processes.start(arguments, log=data_dir.parent / "up.log", environment=environment, until="Ctrl-C")
     try:
         yield Up(text=running.text, running=running)

@@ -11,6 +11,7 @@ hence a browser for each module, not for the session.
 
 import os
 import time
+from base64 import b32decode
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django_otp.oath import totp
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.cast import PASSWORD, Cast, Company, Person, read
@@ -141,6 +143,12 @@ def log_in(page: Page, name: str, password: str = PASSWORD) -> None:
     page.get_by_label("Username").fill(name)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
+
+
+def code_of(page: Page) -> str:
+    """Read the secret that the open page shows, as an authenticator app does, and give its code of now."""
+    letters = page.locator("pre").inner_text().replace(" ", "")
+    return f"{totp(b32decode(letters + '=' * (-len(letters) % 8))):06}"
 
 
 def ask(site: RunningGateway | Up, model: str, token: str, **headers: str) -> httpx.Response:

@@ -1,14 +1,12 @@
 """The member's pages and the playground in a real browser; complaints of the console fail each test."""
 
 import re
-from base64 import b32decode
 
 import pytest
-from django_otp.oath import totp
 from playwright.sync_api import Page, expect
 
 from tests.browser.cast import Cast
-from tests.browser.conftest import OpenPage, a_request, ask_until_known, log_in, records_of
+from tests.browser.conftest import OpenPage, a_request, ask_until_known, code_of, log_in, records_of
 from tests.browser.looks import faults_of
 from tests.gateway import RunningGateway
 
@@ -114,9 +112,7 @@ def test_what_a_member_used_is_on_the_own_page(open_page: OpenPage, site: Runnin
 
 def test_a_second_factor_is_enrolled_and_asked_for(new_page: OpenPage, open_page: OpenPage, cast: Cast) -> None:
     page = open_page(cast.member, "/second-factor/")
-    letters = page.locator("pre").inner_text().replace(" ", "")
-    secret = b32decode(letters + "=" * (-len(letters) % 8))
-    page.locator("input[name=code]").fill(f"{totp(secret):06}")
+    page.locator("input[name=code]").fill(code_of(page))
     page.get_by_role("button", name="Turn it on").click()
     expect(page.get_by_role("heading", name="The second factor is on")).to_be_visible()
     assert faults_of(page) == []
