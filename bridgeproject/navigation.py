@@ -38,6 +38,9 @@ SECTIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
 }
 
+#: Pages that belong to another one, without lying below it.
+BELOW = {"admin:usage_usagerecord_changelist": "/admin/usage/requests/"}
+
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Return the sections with the pages that the user may open; those without any are left out."""
@@ -49,7 +52,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             "title": title,
             "separator": True,
             "items": [
-                {"title": label, "icon": icon, "link": reverse(name), "active": _is_open(request, reverse(name))}
+                {"title": label, "icon": icon, "link": reverse(name), "active": _is_open(request, name)}
                 for label, icon, name, permission in pages
                 if not permission or user.has_perm(permission)
             ],
@@ -59,9 +62,10 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     return [section for section in sections if section["items"]]
 
 
-def _is_open(request: HttpRequest, link: str) -> bool:
+def _is_open(request: HttpRequest, name: str) -> bool:
     """Tell whether a page, or one below it, is shown; everything lies below the first pages, so they only count
     themselves."""
-    if link in (reverse("admin:index"), reverse("members:home")):
+    link = reverse(name)
+    if name in ("admin:index", "members:home"):
         return request.path == link
-    return request.path.startswith(link)
+    return request.path.startswith((link, BELOW.get(name, link)))

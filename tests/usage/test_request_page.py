@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
+from bridgeproject.navigation import navigation
 from keys.models import Credential, Upstream
 from tests.usage.people import HOSTILE, a_lead, a_supporter, as_, settle
 from translator.core.emulation.kinds import EMULATION, REPAIRS
@@ -62,6 +63,14 @@ def test_a_request_with_its_attempts(root: Client, dsn: str, tmp_path: Path, pri
         assert text in page
     assert in_words("media_omitted") in page
     assert "impossible and was cut: output" in page
+
+
+def test_the_side_bar_shows_where_a_request_belongs(root: Client) -> None:
+    request = root.get(page_of("req_1")).wsgi_request
+
+    items = [item for section in navigation(request) for item in section["items"]]
+
+    assert [item["title"] for item in items if item["active"]] == ["Requests"]
 
 
 def test_the_kinds_add_up_to_the_records_cost(dsn: str, tmp_path: Path, prices: Price) -> None:
