@@ -27,6 +27,10 @@
     return step < 86400 ? text.slice(11, 16) : text.slice(5, 10);
   }
 
+  function whole(seconds, step) {
+    return new Date(seconds * 1000).toISOString().replace("T", " ").slice(0, step < 86400 ? 16 : 10);
+  }
+
   /* Each series on top of those before it; uPlot draws the tallest first. */
   function stacked(series) {
     const sums = series[0].values.map(() => 0);
@@ -51,7 +55,7 @@
       points: { show: !isBars, size: 5 },
       spanGaps: false,
       paths: isBars ? uPlot.paths.bars({ size: [0.75, 40], align: 1 }) : undefined,
-      value: (_, __, ___, at) => (at === null ? "–" : written(shown[place].values[at], data.unit)),
+      value: (_, __, ___, at) => (at === null ? "" : written(shown[place].values[at], data.unit)),
     }));
     const options = {
       width: Math.max(240, element.clientWidth),
@@ -59,14 +63,15 @@
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: { x: { range: () => [data.moments[0], data.moments.at(-1) + (isBars || data.moments.length < 2 ? data.step : 0)] }, y: { range: (_, __, high) => [0, (high || 1) * 1.05] } },
       axes: [{ ...axis, space: 60, values: (_, splits) => splits.map((seconds) => moment(seconds, data.step)) }, { ...axis, size: 60, values: (_, splits) => splits.map((value) => short(value, data.unit)) }],
-      series: [{ label: "from (UTC)", value: data.step < 86400 ? "{YYYY}-{MM}-{DD} {HH}:{mm}" : "{YYYY}-{MM}-{DD}" }, ...series],
+      series: [{ label: "from (UTC)", value: (_, seconds) => (seconds === null ? "" : whole(seconds, data.step)) }, ...series],
       legend: { live: true },
       cursor: { drag: { x: false, y: false } },
     };
     element.replaceChildren();
     const chart = new uPlot(options, [data.moments, ...order.map((place) => values[place])], element);
     element.querySelectorAll(".u-legend .u-series").forEach((row, at) => {
-      row.style.order = at && isBars ? series.length - at + 1 : at;
+      // The moment comes last, since it is there only while one points at something.
+      row.style.order = at === 0 ? series.length + 1 : isBars ? series.length - at + 1 : at;
     });
     return chart;
   }
