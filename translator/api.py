@@ -1,7 +1,8 @@
 """The public endpoints. A route parses, calls the relay and renders; errors are turned into answers here."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hmac import compare_digest
 from math import ceil
 from time import monotonic
@@ -34,7 +35,7 @@ from translator.long_history import HEADER as COMPACTION_HEADER
 from translator.messages_call import MessagesCall
 from translator.metrics import REFUSED_STRANGERS
 from translator.metrics import render as render_metrics
-from translator.offload import off_loop
+from translator.offload import is_crowded, off_loop
 from translator.once import answer_once
 from translator.relay import Answered, CallFailed, Gateway
 from translator.replies import Whole
@@ -138,8 +139,7 @@ class ApiRequest(HttpRequest):
 @api.post("/v1/messages", openapi_extra=body_of(request_schema()))
 async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpResponse:
     """Answer a conversation, whole or as a stream of events."""
-    size = len(request.body)
-    parsed = await off_loop(size, parse_request, request.body)
+    parsed, size = await read(request, parse_request)
     call = MessagesCall(
         parsed,
         size=size,
@@ -157,8 +157,7 @@ async def create_message(request: ApiRequest) -> HttpResponse | StreamingHttpRes
 @api.post("/v1/messages/count_tokens", openapi_extra=body_of(request_schema(for_counting=True)))
 async def count_tokens(request: ApiRequest) -> HttpResponse:
     """Estimate the input tokens of a conversation; no upstream is asked."""
-    size = len(request.body)
-    parsed = await off_loop(size, parse_request, request.body, for_counting=True)
+    parsed, size = await read(request, partial(parse_request, for_counting=True))
     factor = request.gateway.input_factor(parsed.model)
     tokens = await off_loop(size, estimate_input_tokens, parsed, factor)
     if request.gateway.emulates_tools(parsed.model):
@@ -169,8 +168,7 @@ async def count_tokens(request: ApiRequest) -> HttpResponse:
 @api.post("/v1/chat/completions", openapi_extra=body_of({"type": "object"}))
 async def create_chat_completion(request: ApiRequest) -> HttpResponse | StreamingHttpResponse:
     """Answer an OpenAI client's conversation; passed on unchanged but for the model's name."""
-    size = len(request.body)
-    parsed = await off_loop(size, parse_chat_request, request.body)
+    parsed, size = await read(request, parse_chat_request)
     call = ChatCall(parsed, size=size, session_id=session_of(request))
     return show(await answer(request, call))
 
@@ -236,6 +234,18 @@ def may_see_metrics(request: ApiRequest) -> bool:
     if wanted:
         return compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {wanted}".encode())
     return request.META.get("REMOTE_ADDR") in LOOPBACK
+
+
+async def read[Parsed](request: ApiRequest, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, int]:
+    """Return the parsed body and its size.
+
+    Raises:
+        CallFailed: It is large, and too many large ones wait.
+    """
+    size = len(request.body)
+    if is_crowded(size):
+        raise CallFailed(refusals.CROWDED)
+    return await off_loop(size, parse, request.body), size
 
 
 async def answer(request: ApiRequest, call: Call) -> Answered:

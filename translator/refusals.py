@@ -27,6 +27,12 @@ NO_LEDGER = ClientError(
 FULL = ClientError(status=429, type=ErrorType.RATE_LIMIT, message="the credential's own limit is reached")
 TOO_LARGE = ClientError(status=413, type=ErrorType.TOO_LARGE, message="Request exceeds the maximum size")
 TOO_SLOW = ClientError(status=408, type=ErrorType.TIMEOUT, message="the body did not arrive in time")
+CROWDED = ClientError(
+    status=429,
+    type=ErrorType.RATE_LIMIT,
+    message="too many large requests are being read",
+    headers={"retry-after": "2"},
+)
 CRASHED = ClientError(status=500, type=ErrorType.API, message="Internal server error")
 ENCODED_BODY = ClientError(
     status=400, type=ErrorType.INVALID_REQUEST, message="compressed request bodies are not supported"

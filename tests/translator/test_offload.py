@@ -1,0 +1,71 @@
+"""Large bodies wait in a queue of their own, of bounded length, and in nobody else's way."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from translator.offload import INSIDE_MAX, LARGE_BYTES, THREADS, is_crowded, off_loop
+
+
+@pytest.fixture
+async def gate() -> AsyncIterator[threading.Event]:
+    """What keeps work from ending; open again at the end of the test."""
+    event = threading.Event()
+    yield event
+    event.set()
+    await empty()
+
+
+async def empty() -> None:
+    async with asyncio.timeout(5):
+        while is_crowded(LARGE_BYTES):
+            await asyncio.sleep(0.01)
+
+
+async def test_small_work_is_done_where_it_is() -> None:
+    assert await off_loop(LARGE_BYTES - 1, threading.get_ident) == threading.get_ident()
+    assert await off_loop(LARGE_BYTES, threading.get_ident) != threading.get_ident()
+
+
+async def test_work_that_waits_leaves_room_for_names_and_spools(gate: threading.Event) -> None:
+    waiting = [asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)) for _ in range(INSIDE_MAX)]
+    await asyncio.sleep(0)
+
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), 1) == "free"
+
+    gate.set()
+    assert all(await asyncio.gather(*waiting))
+
+
+async def test_one_too_many_is_told_so_and_small_ones_are_not(gate: threading.Event) -> None:
+    waiting = [asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)) for _ in range(INSIDE_MAX - 1)]
+    await asyncio.sleep(0)
+    assert not is_crowded(LARGE_BYTES)
+    waiting.append(asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)))
+    await asyncio.sleep(0)
+
+    assert is_crowded(LARGE_BYTES)
+    assert not is_crowded(LARGE_BYTES - 1)
+
+    gate.set()
+    await asyncio.gather(*waiting)
+    assert not is_crowded(LARGE_BYTES)
+
+
+async def test_work_whose_client_is_gone_counts_until_its_thread_is_free(gate: threading.Event) -> None:
+    waiting = [asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)) for _ in range(THREADS)]
+    later = [asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)) for _ in range(INSIDE_MAX - THREADS)]
+    await asyncio.sleep(0.1)
+    for task in waiting:
+        task.cancel()
+    await asyncio.sleep(0)
+    assert is_crowded(LARGE_BYTES)
+
+    later[-1].cancel()
+    await asyncio.sleep(0)
+
+    assert not is_crowded(LARGE_BYTES), "what no thread had begun is gone at once"
+    for task in later:
+        task.cancel()
