@@ -46,6 +46,8 @@ __all__ = ["Answered", "CallFailed", "Gateway"]
 ANY_NAME = "*"
 #: How soon a running stream notices that its token was revoked, in seconds.
 REVOCATION_S = 5.0
+#: What is known of tokens and routes may be so old before no new calls are asked for, in seconds.
+KNOWN_S = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +146,9 @@ class Gateway:
 
     def readiness(self) -> dict[str, Any]:
         """Say whether new calls can be taken; `ready` is the answer, the rest is why."""
+        is_known = self.directory.age_s < KNOWN_S
         return {
-            "ready": not self.is_draining and self.ledger.is_ready,
+            "ready": not self.is_draining and self.ledger.is_ready and is_known,
             "draining": self.is_draining,
             "ledger": self.ledger.is_ready,
             "directory_age_s": round(self.directory.age_s, 1),

@@ -66,8 +66,7 @@ class RecordWriter:
     async def start(self) -> None:
         """Begin to write. Postgres may be away: then `open` refuses until it is there."""
         await self._adopt()
-        with suppress(*AWAY):
-            await self._connection.connect()
+        await self._look_for_postgres()
         self._task = asyncio.create_task(self._run(), name="ledger-writer")
 
     async def close(self) -> None:
@@ -147,6 +146,8 @@ class RecordWriter:
                 await self._flush(self._next_batch())
                 if self._spooled or self._unspooled:
                     await self._replay()
+                elif self._connection.is_away:
+                    await self._look_for_postgres()
         finally:
             # Cancelled, or broken: what is still here goes to the disk before the process may end.
             waiting = Batch(reservations=list(self._reservations), opens=list(self._opens))
@@ -163,7 +164,7 @@ class RecordWriter:
         return bool(self._opens or self._reservations)
 
     async def _wait_for_work(self) -> None:
-        behind = self._spooled or self._unspooled
+        behind = self._spooled or self._unspooled or self._connection.is_away
         if not self._looks_for_orphans:
             await self._sleep_until(
                 lambda: self._has_work or self._looks_for_orphans, seconds=REPLAY_EVERY_S if behind else None
@@ -260,6 +261,11 @@ class RecordWriter:
                 return
             for single in batch.singles():
                 await self._replay_batch(single)
+
+    async def _look_for_postgres(self) -> None:
+        """Connect if Postgres is there: while we aren't ready, nobody may send us anything that would find out."""
+        with suppress(*AWAY):
+            await self._connection.connect()
 
     async def _to_spool(self, rows: list[Row]) -> None:
         await asyncio.to_thread(self._spool_now, rows)

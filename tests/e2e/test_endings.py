@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
+import httpx
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
@@ -12,6 +13,7 @@ from psycopg.sql import SQL, Identifier
 from tests.e2e.client import Seen, ask
 from tests.e2e.ledger import assert_ledger_adds_up
 from tests.gateway import MakeGateway, RunningGateway, database_conninfo
+from tests.keys.processes import until
 from tests.upstream import ScriptedUpstream
 
 STREAMS = 8
@@ -101,6 +103,22 @@ def test_streams_outlive_the_database_and_are_recorded_once_it_is_back(
     assert_ledger_adds_up(cut_off, upstream, ended_well=ends_of(seen))
     cut_off.wait_ready()
     assert ask(cut_off, "mock-n3-d0").ended_well
+
+
+def test_a_gateway_that_nobody_calls_says_when_it_has_no_database(
+    gateway: MakeGateway, upstream: ScriptedUpstream
+) -> None:
+    idle = gateway(workers=2, upstream=upstream)
+    time.sleep(3)  # whatever the start had to write is written
+
+    with no_database(idle):
+        until(lambda: not any(idle.is_ready() for _ in range(8)), within_s=8)
+        alive = httpx.get(f"{idle.base_url}/livez", trust_env=False, timeout=2)
+    back = until(lambda: all(idle.is_ready() for _ in range(8)), within_s=12)
+
+    assert alive.status_code == 200
+    assert back
+    assert upstream.attempts() == []
 
 
 @contextmanager

@@ -54,6 +54,21 @@ async def test_a_stopped_postgres_refuses_new_records_within_a_second(gate: Gate
     assert not gated.is_ready
 
 
+async def test_a_writer_that_nobody_asks_finds_postgres_when_it_is_there(gate: Gate, tmp_path: Path) -> None:
+    await gate.shut()
+    writer = RecordWriter(gate.dsn, tmp_path / "spool", "worker-1")
+    await writer.start()
+    try:
+        assert not writer.is_ready
+        await gate.open()
+
+        async with asyncio.timeout(5):
+            while not writer.is_ready:
+                await asyncio.sleep(0.05)
+    finally:
+        await writer.close()
+
+
 async def test_a_hanging_postgres_refuses_new_records_within_a_second(
     gate: Gate, gated: RecordWriter, query: Query
 ) -> None:
