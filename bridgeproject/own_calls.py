@@ -153,5 +153,5 @@ async def _hear(gateway: Gateway, watched: WatchedCall, caller: Caller, heard: b
 async def _until_known(token: TokenEntry, gateway: Gateway) -> None:
     """Wait for this worker to learn of a new token: a stream on one that it doesn't know would be ended."""
     async with asyncio.timeout(KNOWN_WITHIN_S):
-        while not gateway.directory.is_current(token):  # noqa: ASYNC110  (the directory tells nobody)
+        while gateway.directory.current(token.id) is None:  # noqa: ASYNC110  (the directory tells nobody)
             await asyncio.sleep(0.05)

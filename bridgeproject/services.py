@@ -16,6 +16,7 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from bridgeproject.scrub import ScrubbingFormatter
 from translator.relay import Gateway
+from translator.running import Places
 from usage.pool_alerts import Addresses
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ async def _start() -> Gateway:
         queue_s=settings.QUEUE_S,
         queue_max=settings.QUEUE_MAX,
         summary_wait_s=settings.SUMMARY_WAIT_S,
+        places=Places(all=settings.CALLS_MAX, member=settings.CALLS_PER_MEMBER_MAX),
         alerts=Addresses(emails=settings.ALERT_EMAILS, webhook=settings.ALERT_WEBHOOK),
         worker=f"{socket.gethostname()}:{os.getpid()}",
     )

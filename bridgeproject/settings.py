@@ -213,7 +213,10 @@ QUEUE_S = env_int("BRIDGE_QUEUE_S", 0)
 QUEUE_MAX = env_int("BRIDGE_QUEUE_MAX", 100)
 #: How long a call may wait for a summary of its history, in seconds, before old messages are left out without one.
 SUMMARY_WAIT_S = env_int("BRIDGE_SUMMARY_WAIT_S", 10)
-#: How long running streams may go on after a stop was asked for, in seconds.
+#: So many calls may run in one worker at once: all together, and those of one member.
+CALLS_MAX = env_int("BRIDGE_CALLS_MAX", 2000)
+CALLS_PER_MEMBER_MAX = env_int("BRIDGE_CALLS_PER_MEMBER_MAX", 500)
+#: How long running calls may go on after a stop was asked for, in seconds.
 DRAIN_S = env_int("BRIDGE_DRAIN_S", 60)
 
 LOGGING = {

@@ -81,9 +81,10 @@ class Directory:
         """List the names that clients may send."""
         return self._snapshot.aliases()
 
-    def is_current(self, token: TokenEntry) -> bool:
-        """Tell whether a token that was accepted earlier still would be; for streams that run long."""
-        return token.expires_at.timestamp() > self.now() and token.id in self._snapshot.token_ids
+    def current(self, token_id: int) -> TokenEntry | None:
+        """Return a token that was accepted earlier as it is now, for calls that run long; None when it ended."""
+        entry = self._snapshot.tokens_by_id.get(token_id)
+        return entry if entry is not None and entry.expires_at.timestamp() > self.now() else None
 
     @property
     def upstreams(self) -> tuple[UpstreamEntry, ...]:

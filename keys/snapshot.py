@@ -84,7 +84,7 @@ class Snapshot:
 
     fingerprint: str = ""
     tokens: Mapping[str, TokenEntry] = field(default_factory=dict, repr=False)
-    token_ids: frozenset[int] = frozenset()
+    tokens_by_id: Mapping[int, TokenEntry] = field(default_factory=dict, repr=False)
     #: Ids of tokens that ended not long ago, by digest.
     ended: Mapping[str, int] = field(default_factory=dict, repr=False)
     upstreams: Mapping[int, UpstreamEntry] = field(default_factory=dict)
@@ -143,13 +143,14 @@ async def load_snapshot(connection: psycopg.AsyncConnection[Any], ring: KeyRing)
         targets = await _rows(connection, TARGETS)
         tokens = await _rows(connection, TOKENS)
         ended = {row["digest"]: row["id"] for row in await _rows(connection, ENDED)}
+    by_digest = {row.pop("digest"): _token(row) for row in tokens}
     routes = _routes(targets, upstreams)
     patterns = sorted((item for item in routes.items() if item[0].endswith("*")), key=lambda item: -len(item[0]))
     return Snapshot(
         fingerprint=fingerprint,
-        token_ids=frozenset(row["id"] for row in tokens),
+        tokens=by_digest,
+        tokens_by_id={entry.id: entry for entry in by_digest.values()},
         ended=ended,
-        tokens={row.pop("digest"): _token(row) for row in tokens},
         upstreams=upstreams,
         models=models,
         credentials=_by_upstream([credential_entry(row, ring) for row in credentials]),

@@ -33,6 +33,18 @@ CROWDED = ClientError(
     message="too many large requests are being read",
     headers={"retry-after": "2"},
 )
+NO_PLACE = ClientError(
+    status=503,
+    type=ErrorType.OVERLOADED,
+    message="the gateway makes as many calls as it can",
+    headers={"retry-after": "2"},
+)
+NO_PLACE_OF_MEMBER = ClientError(
+    status=429,
+    type=ErrorType.RATE_LIMIT,
+    message="this member has as many calls running as one may have",
+    headers={"retry-after": "2"},
+)
 CRASHED = ClientError(status=500, type=ErrorType.API, message="Internal server error")
 ENCODED_BODY = ClientError(
     status=400, type=ErrorType.INVALID_REQUEST, message="compressed request bodies are not supported"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from keys.directory import Directory
 from keys.dispatch import Dispatcher
-from keys.entries import RouteEntry, TokenEntry
+from keys.entries import RouteEntry
 from keys.last_refused import LastRefused
 from keys.last_used import LastUsed
 from keys.secrets import parse_key_ring
@@ -24,9 +24,11 @@ from translator.calls import Call, emulates_tools
 from translator.catalogue import Catalogue
 from translator.compaction import Compactor
 from translator.core.calibration import Calibration
+from translator.core.errors import ClientError
 from translator.metrics import STREAMS
 from translator.replies import Whole
 from translator.run import Run, Services
+from translator.running import Places, RunningCall, RunningCalls
 from translator.strangers import Strangers
 from translator.stream import Stream
 from translator.tries import CallFailed, Tries
@@ -44,7 +46,7 @@ __all__ = ["Answered", "CallFailed", "Gateway"]
 
 #: A name that only a route for every name takes; one that passes names through gives it back.
 ANY_NAME = "*"
-#: How soon a running stream notices that its token was revoked, in seconds.
+#: How soon a running call notices that its token was revoked, in seconds.
 REVOCATION_S = 5.0
 #: What is known of tokens and routes may be so old before no new calls are asked for, in seconds.
 KNOWN_S = 4.0
@@ -72,6 +74,7 @@ class Gateway:
         queue_max: So many may wait at once.
         alerts: Who is told of credentials that somebody must look after.
         summary_wait_s: How long a call may wait for a summary of its history.
+        places: How many calls may run at once.
         worker: This process's name among the workers.
     """
 
@@ -88,6 +91,7 @@ class Gateway:
         queue_max: int = 100,
         alerts: Addresses | None = None,
         summary_wait_s: float = 10,
+        places: Places | None = None,
     ) -> None:
         self.directory = Directory(conninfo, parse_key_ring(encryption_keys))
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
@@ -114,7 +118,7 @@ class Gateway:
         self._compactor = Compactor(
             self.summaries, calibration=self.calibration, answer=self.answer, wait_s=summary_wait_s
         )
-        self._streams: dict[Stream, TokenEntry] = {}
+        self._running = RunningCalls(places or Places())
         self._warden: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -125,14 +129,15 @@ class Gateway:
         await self.ledger.start()
         await self._calibrations.start()
         await self._alerts.start()
-        self._warden = asyncio.create_task(self._end_streams_of_revoked_tokens(), name="revoked tokens")
+        self._warden = asyncio.create_task(self._end_calls_that_lost_their_right(), name="revoked tokens")
 
     async def aclose(self) -> None:
         """Settle what is left and close every connection."""
         if self._warden is not None:
             self._warden.cancel()
-        for stream in list(self._streams):
-            await stream.aclose()
+        for running in self._running:
+            if running.stream is not None:
+                await running.stream.aclose()
         await self._compactor.close()
         await self._alerts.close()
         await self.dispatcher.close()
@@ -156,14 +161,10 @@ class Gateway:
         }
 
     def drain(self, after_s: float) -> None:
-        """Take no new calls; end the streams that still run after `after_s` seconds."""
+        """Take no new calls; end those that still run after `after_s` seconds."""
         if not self.is_draining:
             self.is_draining = True
-            asyncio.get_running_loop().call_later(after_s, self._stop_streams)
-
-    def _stop_streams(self) -> None:
-        for stream in self._streams:
-            stream.stop(refusals.SHUT_DOWN)
+            asyncio.get_running_loop().call_later(after_s, self._running.stop_each, lambda _: refusals.SHUT_DOWN)
 
     async def answer(self, call: Call, caller: Caller) -> Answered:
         """Get the call answered: a whole body, or a stream whose first bytes are there.
@@ -176,6 +177,21 @@ class Gateway:
             raise CallFailed(refusals.SHUT_DOWN)
         route = self._route(call, caller)
         self.last_used.note(caller.token.id)
+        known = self.directory.current(caller.token.id)
+        is_in_scope = known is not None and known.may_use(call.alias)
+        running = self._running.enter(caller.token, call.alias, is_in_scope=is_in_scope)
+        try:
+            answered = await running.until_stopped(self._answer(call, caller, route))
+        except BaseException:
+            self._running.leave(running)
+            raise
+        if isinstance(answered.reply, Stream):
+            self._watch(answered.reply, running)
+        else:
+            self._running.leave(running)
+        return answered
+
+    async def _answer(self, call: Call, caller: Caller, route: RouteEntry) -> Answered:
         wish = await self._compactor.consider(call, caller, route)
         admission = await self._admit(call, caller, route)
         runs: list[Run] = []
@@ -187,7 +203,7 @@ class Gateway:
             admission.release(tokens_used=_tokens(runs))
             raise
         if isinstance(reply, Stream):
-            self._watch(reply, caller.token, lambda: admission.release(tokens_used=_tokens(runs)))
+            reply.when_closed.append(lambda: admission.release(tokens_used=_tokens(runs)))
         else:
             admission.release(tokens_used=_tokens(runs))
         return Answered(reply=reply, headers={**admission.headers, **runs[-1].headers})
@@ -241,23 +257,29 @@ class Gateway:
         except LedgerUnavailable as exc:
             raise CallFailed(refusals.NO_LEDGER) from exc
 
-    def _watch(self, stream: Stream, token: TokenEntry, release: Callable[[], None]) -> None:
-        self._streams[stream] = token
+    def _watch(self, stream: Stream, running: RunningCall) -> None:
+        running.stream = stream
         STREAMS.inc()
 
         def closed() -> None:
-            self._streams.pop(stream, None)
             STREAMS.dec()
-            release()
+            self._running.leave(running)
 
         stream.when_closed.append(closed)
 
-    async def _end_streams_of_revoked_tokens(self) -> None:
+    async def _end_calls_that_lost_their_right(self) -> None:
         while True:
             await asyncio.sleep(REVOCATION_S)
-            for stream, token in self._streams.items():
-                if not self.directory.is_current(token):
-                    stream.stop(refusals.REVOKED)
+            self._running.stop_each(self._objection)
+
+    def _objection(self, running: RunningCall) -> ClientError | None:
+        """Say why a call that was let in would not be now; None when it would."""
+        token = self.directory.current(running.token.id)
+        if token is None:
+            return refusals.REVOKED
+        if running.is_in_scope and not token.may_use(running.alias):
+            return refusals.forbidden_model(running.alias)
+        return None
 
 
 def _tokens(runs: Iterable[Run]) -> int:

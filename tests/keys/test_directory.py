@@ -94,11 +94,11 @@ async def test_a_token_that_ended_is_unknown_within_a_second(directory: Director
     await known(lambda: directory.authenticate(plain))
     entry = directory.authenticate(plain)
     assert entry is not None
-    assert directory.is_current(entry)
+    assert directory.current(entry.id) == entry
 
     await finish(row)
     await known(lambda: directory.authenticate(plain) is None)
-    assert not directory.is_current(entry)
+    assert directory.current(entry.id) is None
 
 
 async def test_the_exact_alias_wins_then_the_longest_pattern(directory: Directory) -> None:
