@@ -20,6 +20,8 @@ class BudgetLeft:
 
     name: str
     whose: str
+    #: Model aliases that it is for; empty for all.
+    aliases: str
     period: str
     unit: str
     #: In USD or tokens, as are the others.
@@ -72,6 +74,7 @@ def _one(budget: Budget, whose: str, now: datetime) -> BudgetLeft:
     return BudgetLeft(
         name=budget.name,
         whose=whose,
+        aliases=", ".join(budget.aliases),
         period=budget.get_period_display(),
         unit=budget.unit,
         limit=budget.limit / divisor,

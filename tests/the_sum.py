@@ -133,9 +133,12 @@ def check_budgets_follow_records(query: Query) -> None:
         owner = {"user": "user_id", "team": "team_id", "token": "token_id"}[budget["subject"]]
         (row,) = query(
             f"SELECT {spent}::bigint AS spent FROM usage_usagerecord"  # noqa: S608
-            f" WHERE {owner} = %s AND settled_at >= %s AND state <> 'open'",
+            f" WHERE {owner} = %s AND settled_at >= %s AND state <> 'open'"
+            " AND (%s::text[] = '{}' OR alias LIKE ANY (%s))",
             budget["subject_id"],
             budget["period_start"],
+            budget["aliases"],
+            [pattern.replace("*", "%") for pattern in budget["aliases"]],
         )
         assert budget["spent"] == row["spent"], budget["name"]
 

@@ -149,7 +149,10 @@ class BudgetAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is 
     fieldsets = (
         (None, {"fields": ("name", "enabled")}),
         ("Whose: choose one of the three", {"fields": ("team", "user", "token")}),
-        ("How much", {"fields": ("amount", "unit", "period", "spent_shown", "reserved_shown", "period_shown")}),
+        (
+            "How much",
+            {"fields": ("aliases", "amount", "unit", "period", "spent_shown", "reserved_shown", "period_shown")},
+        ),
         ("Warnings", {"fields": ("warn_percents", "warn_emails", "warn_webhook")}),
     )
 
@@ -176,7 +179,8 @@ class BudgetAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is 
     @admin.display(description="whose")
     def whose(self, budget: Budget) -> str:
         owner = getattr(budget, "owner", None)
-        return f"{budget.get_subject_display()} {owner or f'{budget.subject_id}, since deleted'}"
+        whose = f"{budget.get_subject_display()} {owner or f'{budget.subject_id}, since deleted'}"
+        return f"{whose}, for {', '.join(budget.aliases)}" if budget.aliases else whose
 
     @admin.display(description="used")
     def used(self, budget: Budget) -> str:

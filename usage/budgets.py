@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
 
-from keys.entries import TokenEntry
+from keys.entries import TokenEntry, matches
 from usage.connection import LedgerConnection
 from usage.errors import LedgerUnavailable, OverBudget
 
@@ -18,7 +18,7 @@ from usage.errors import LedgerUnavailable, OverBudget
 Place = tuple[int | None, str]
 
 BUDGETS = """
-SELECT id, name, subject, subject_id, unit, period, "limit", warn_percents, warn_emails, warn_webhook,
+SELECT id, name, subject, subject_id, aliases, unit, period, "limit", warn_percents, warn_emails, warn_webhook,
     warned_percent, CASE WHEN period_start < usage_period_start(period, period_start) THEN 0 ELSE spent END AS spent
 FROM usage_budget WHERE enabled ORDER BY id"""
 PRICE_VERSION = "SELECT count(*), max(id), max(valid_from) FILTER (WHERE valid_from <= now()) FROM usage_price"
@@ -47,6 +47,8 @@ class BudgetEntry:
     name: str
     subject: str
     subject_id: int
+    #: Model aliases, or patterns of them, that it is for; none for all.
+    aliases: tuple[str, ...]
     unit: str
     period: str
     limit: int
@@ -55,6 +57,10 @@ class BudgetEntry:
     warn_webhook: str
     warned_percent: int
     spent: int
+
+    def is_for(self, alias: str) -> bool:
+        """Tell whether requests for this model alias draw on it; `usage_is_for` tells the same in Postgres."""
+        return not self.aliases or any(matches(pattern, alias) for pattern in self.aliases)
 
     @property
     def passed_percent(self) -> int:
@@ -80,7 +86,7 @@ class BudgetBook:
         assert budgets.description is not None  # noqa: S101  (a SELECT)
         names = [column.name for column in budgets.description]
         rows = [dict(zip(names, row, strict=True)) for row in await budgets.fetchall()]
-        tuples = ("warn_percents", "warn_emails")
+        tuples = ("aliases", "warn_percents", "warn_emails")
         self.put(BudgetEntry(**row | {name: tuple(row[name]) for name in tuples}) for row in rows)
         newest = await version.fetchone()
         if newest != self._price_version:
@@ -96,8 +102,8 @@ class BudgetBook:
             by_subject[entry.subject, entry.subject_id].append(entry)
         self._by_subject, self.is_read = dict(by_subject), True
 
-    def amounts(self, token: TokenEntry, estimate: Estimate) -> list[tuple[int, int]]:
-        """Return the budgets that a request of this token draws on, each with what it may need.
+    def amounts(self, token: TokenEntry, alias: str, estimate: Estimate) -> list[tuple[int, int]]:
+        """Return the budgets that a request of this token for this model alias draws on, each with what it may need.
 
         Raises:
             LedgerUnavailable: The budgets weren't read yet.
@@ -108,8 +114,8 @@ class BudgetBook:
         if not self._by_subject:
             return []
         subjects = (("token", token.id), ("user", token.user_id), ("team", token.team_id))
-        entries = [entry for subject in subjects for entry in self._by_subject.get(subject, ())]
-        return [(entry.id, self._amount(entry.unit, estimate)) for entry in entries]
+        entries = (entry for subject in subjects for entry in self._by_subject.get(subject, ()))
+        return [(entry.id, self._amount(entry.unit, estimate)) for entry in entries if entry.is_for(alias)]
 
     def refusal(self, budget_id: int, now: datetime) -> OverBudget:
         """Say that a budget has no room."""

@@ -44,6 +44,13 @@ class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
         label="Client token",
         widget=UnfoldAdminSelectWidget,
     )
+    aliases = SimpleArrayField(
+        forms.CharField(max_length=200),
+        required=False,
+        label="Model aliases",
+        help_text="That it is for: names or patterns such as claude-opus-*, with commas between. Empty means all.",
+        widget=UnfoldAdminTextInputWidget,
+    )
     amount = forms.DecimalField(
         min_value=0,
         decimal_places=9,
@@ -68,7 +75,7 @@ class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
 
     class Meta:
         model = Budget
-        fields = ("name", "period", "unit", "enabled", "warn_percents", "warn_emails", "warn_webhook")
+        fields = ("name", "aliases", "period", "unit", "enabled", "warn_percents", "warn_emails", "warn_webhook")
         labels = {"warn_webhook": "Call for warnings"}
         help_texts = {
             "name": "Whoever is refused reads it in the error.",

@@ -19,6 +19,7 @@ from usage.errors import LedgerError, LedgerUnavailable, OverBudget, RateLimited
 from usage.keeper import Keeper
 from usage.limits import Counts, Pass, RateLimits
 from usage.records import OpenRecord, RecordWriter, Settlement, new_record_id
+from usage.rows import OPEN_TEXTS
 from usage.together import SharedCounts
 
 __all__ = [
@@ -143,7 +144,8 @@ class Ledger:
         taken = await self._limits.enter(token, estimate)
         try:
             need = Estimate(input_tokens=estimate - max_tokens, output_tokens=max_tokens, places=tuple(places))
-            return Admission(taken, self._writer, await self._reserve(token, need), partial(self._reserve, token))
+            reserve = partial(self._reserve, token, clean_text(alias, OPEN_TEXTS["alias"]))
+            return Admission(taken, self._writer, await reserve(need), reserve)
         except BaseException:
             taken.leave(0)
             raise
@@ -160,8 +162,8 @@ class Ledger:
         """Say how an attempt ended; never raises, never blocks, survives everything but the disk."""
         self._writer.settle(settlement)
 
-    async def _reserve(self, token: TokenEntry, need: Estimate) -> UUID | None:
-        amounts = self._book.amounts(token, need)
+    async def _reserve(self, token: TokenEntry, alias: str, need: Estimate) -> UUID | None:
+        amounts = self._book.amounts(token, alias, need)
         if not amounts:
             return None
         admission = new_record_id()

@@ -98,7 +98,8 @@ moves AS (
             CASE b.unit WHEN 'usd' THEN coalesce(d.cost_nano, 0) ELSE d.all_tokens END AS spent
         FROM keyed AS d
         CROSS JOIN LATERAL (VALUES ('token', d.token_id), ('user', d.user_id), ('team', d.team_id)) AS s(kind, id)
-        JOIN usage_budget AS b ON b.subject = s.kind AND b.subject_id = s.id
+        JOIN usage_budget AS b
+            ON b.subject = s.kind AND b.subject_id = s.id AND usage_is_for(b.aliases, d.alias)
         UNION ALL SELECT budget_id, amount, 0 FROM released
     ) AS move GROUP BY budget_id
 ),

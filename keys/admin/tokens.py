@@ -48,7 +48,7 @@ class ClientTokenForm(forms.ModelForm):  # type: ignore[type-arg]
             "name": "To tell a member's tokens apart: laptop, ci.",
             "rpm": "Empty: no limit.",
             "tpm": "Empty: no limit.",
-            "concurrency": "Answers that may run at the same time, in each worker. Empty: no limit.",
+            "concurrency": "Answers that may run at the same time. Empty: no limit.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

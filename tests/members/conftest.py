@@ -54,10 +54,14 @@ def root(roles) -> User:
     return User.objects.create_superuser("root", password=PASSWORD)
 
 
+#: What browsers say that they take, in short.
+BROWSER = {"accept": "text/html,*/*;q=0.8"}
+
+
 @pytest.fixture
 def client_of():
     def log_in(user: User | None) -> Client:
-        client = Client()
+        client = Client(headers=BROWSER)
         if user is not None:
             client.force_login(user)
         return client

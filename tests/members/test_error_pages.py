@@ -20,8 +20,8 @@ def test_what_is_missing_is_told(client_of, lea: User, path: str) -> None:
     assert HOME in answer.content.decode()
 
 
-def test_strangers_are_told_no_more(db: None) -> None:
-    answer = Client().get("/nothing/")
+def test_strangers_are_told_no_more(client_of, db: None) -> None:
+    answer = client_of(None).get("/nothing/")
 
     assert answer.status_code == 404
     assert "My usage" not in text_of(answer)

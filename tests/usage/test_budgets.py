@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core import mail
 
+from tests.the_sum import check_budgets_follow_records
 from tests.usage.conftest import a_record
 from tests.usage.test_limits import TOKEN
 from tests.usage.test_records import an_end
@@ -126,6 +127,27 @@ async def test_budgets_of_others_are_left_alone(ledger: Ledger, query: Query) ->
 
     assert state(query, bobs) == (0, 0)
     assert state(query, teams) == (0, 500)
+
+
+async def test_a_budget_for_some_models_leaves_the_others_alone(ledger: Ledger, query: Query) -> None:
+    opus = a_budget(query, aliases=["claude-opus-*", "o3"], limit=1000)
+    everything = a_budget(query, limit=10_000)
+    await read_anew(ledger)
+
+    for alias in ("claude-opus-4", "o3", "claude-opus", "o3-mini", "CLAUDE-OPUS-4"):
+        admission = await ledger.admit(TOKEN, alias, 300)
+        record = a_record(token_id=TOKEN.id, alias=alias)
+        await ledger.open(record)
+        ledger.settle(an_end(record, input_tokens=100, cache_read_tokens=0, output_tokens=0, thinking_tokens=0))
+        admission.release()
+    await written(ledger)
+
+    assert state(query, opus) == (200, 0)
+    assert state(query, everything) == (500, 0)
+    check_budgets_follow_records(query)
+    with pytest.raises(OverBudget):
+        await ledger.admit(TOKEN, "claude-opus-4", 801)
+    await ledger.admit(TOKEN, "claude-sonnet", 801)
 
 
 async def test_of_100_calls_at_once_from_two_workers_a_budget_for_10_lets_10_through(
@@ -345,8 +367,8 @@ async def test_nothing_is_admitted_before_the_budgets_are_known(dsn: str, tmp_pa
 
 
 def entry(**changes: Any) -> BudgetEntry:
-    facts: dict[str, Any] = {"id": 1, "name": "b", "subject": "user", "subject_id": 1, "unit": "usd", "period": "day"}
-    facts |= {"limit": 100, "warn_percents": (50, 80), "warn_emails": (), "warn_webhook": ""}
+    facts: dict[str, Any] = {"id": 1, "name": "b", "subject": "user", "subject_id": 1, "aliases": (), "unit": "usd"}
+    facts |= {"period": "day", "limit": 100, "warn_percents": (50, 80), "warn_emails": (), "warn_webhook": ""}
     return BudgetEntry(**facts | {"warned_percent": 0, "spent": 0} | changes)
 
 
@@ -365,7 +387,7 @@ def test_the_dearest_place_counts() -> None:
 
     need = Estimate(input_tokens=10, output_tokens=10, places=((7, "a"), (8, "b"), (9, "unknown")))
 
-    assert book.amounts(TOKEN, need) == [(1, 60)]
+    assert book.amounts(TOKEN, "m", need) == [(1, 60)]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,15 @@ def test_a_budget_is_written_in_usd_and_held_in_1e_9(alice: Client) -> None:
     assert "team core" in listed
 
 
+def test_a_budget_may_be_for_some_models(alice: Client) -> None:
+    alice.post("/admin/usage/budget/add/", a_form(user=User.objects.get().pk, aliases="claude-opus-*, o3"))
+
+    budget = Budget.objects.get()
+    assert budget.aliases == ["claude-opus-*", "o3"]
+    assert 'value="claude-opus-*,o3"' in alice.get(f"/admin/usage/budget/{budget.pk}/change/").content.decode()
+    assert "claude-opus-*, o3" in alice.get("/admin/usage/budget/").content.decode()
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

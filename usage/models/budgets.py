@@ -28,6 +28,8 @@ class Budget(models.Model):
     name = models.CharField(max_length=150, unique=True)
     subject = models.CharField(max_length=8, choices=Subject)
     subject_id = models.BigIntegerField()
+    #: Model aliases, or patterns of them, that it is for; empty for all.
+    aliases = ArrayField(models.CharField(max_length=200), default=list, db_default=[], blank=True)
     period = models.CharField(max_length=8, choices=Period, default=Period.MONTH)
     unit = models.CharField(max_length=8, choices=Unit, default=Unit.USD)
     enabled = models.BooleanField(default=True)
