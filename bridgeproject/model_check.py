@@ -21,7 +21,7 @@ from bridgeproject import services
 from bridgeproject.own_calls import Told, call_messages, for_callers, token_of
 from keys.models import Route
 from members.setups import model_to_try
-from translator.checking import AT_ONCE, DEADLINE_S, LATE, Ask, Outcome, check_model, check_one
+from translator.checking import AT_ONCE, DEADLINE_S, Ask, Outcome, check_model, check_one
 from translator.core.model_checks.checks import CHECKS, find_check
 from translator.core.model_checks.conclusion import conclude
 from translator.core.model_checks.heard import Heard, hear_stream, hear_whole
@@ -119,13 +119,10 @@ async def _asker(user: User, gateway: Gateway) -> Ask:
 
 def _heard(told: Told, *, stream: bool) -> Heard:
     """Read an answer as a client would, and add what only the gateway knows."""
-    if told.is_late:
-        heard = LATE
-    elif told.error is not None:
-        error = told.error
-        heard = Heard(status=error.status, error=f"{error.status} {error.type.value}: {error.message}")
+    if told.failure:
+        heard = Heard(status=told.error.status if told.error else 0, error=told.failure)
     else:
-        heard = hear_stream(told.answer) if stream else hear_whole(told.answer)
+        heard = (hear_stream if stream else hear_whole)(told.text.encode())
     if not told.attempts:
         return replace(heard, request_id=told.request_id)
     last = told.attempts[-1]

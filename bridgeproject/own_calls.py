@@ -32,7 +32,7 @@ from translator.core.anthropic.request import parse_request
 from translator.core.errors import ClientError, TranslationError, to_client_error
 from translator.core.estimate import estimate_input_tokens
 from translator.messages_call import MessagesCall
-from translator.playground import Sent, WatchedCall
+from translator.playground import Sent, WatchedCall, masked
 from translator.relay import CallFailed, Gateway
 from translator.replies import Whole
 
@@ -53,8 +53,21 @@ class Told:
     #: All bytes that a client would have got.
     answer: bytes
     error: ClientError | None = None
-    #: The deadline passed first.
-    is_late: bool = False
+    #: The deadline that passed first; None when none did.
+    late_after_s: float | None = None
+
+    @property
+    def failure(self) -> str:
+        """What went wrong, in words; empty when nothing did."""
+        if self.late_after_s is not None:
+            return f"no end after {self.late_after_s:.0f} seconds"
+        return f"{self.error.status} {self.error.type.value}: {self.error.message}" if self.error else ""
+
+    @property
+    def text(self) -> str:
+        """The answer as text, with our secrets masked: an upstream may have repeated one."""
+        secrets = [secret for each in self.attempts for secret in each.secrets]
+        return masked(self.answer.decode("utf-8", "replace"), secrets)
 
 
 View = Callable[[HttpRequest, User], Awaitable[TemplateResponse]]
@@ -109,7 +122,7 @@ async def call_messages(body: bytes, token: TokenEntry, gateway: Gateway, *, wit
     """Make a call of the Messages API, and hear its answer to the end; the token's name is the client's."""
     request_id = new_id("req")
     watched: WatchedCall | None = None
-    heard, error, is_late = bytearray(), None, False
+    heard, error, late_after_s = bytearray(), None, None
     try:
         watched = _watched(body, request_id)
         await _until_known(token, gateway)
@@ -128,9 +141,9 @@ async def call_messages(body: bytes, token: TokenEntry, gateway: Gateway, *, wit
     except TranslationError as exc:
         error = to_client_error(exc)
     except TimeoutError:
-        is_late = True
+        late_after_s = within_s
     sent = watched.sent if watched else []
-    return Told(request_id=request_id, attempts=sent, answer=bytes(heard), error=error, is_late=is_late)
+    return Told(request_id=request_id, attempts=sent, answer=bytes(heard), error=error, late_after_s=late_after_s)
 
 
 def _watched(body: bytes, request_id: str) -> WatchedCall:

@@ -18,9 +18,9 @@ from unfold.widgets import (
 )
 
 from bridgeproject import services
-from bridgeproject.own_calls import LONGEST_S, Told, call_messages, for_callers, token_of
+from bridgeproject.own_calls import Told, call_messages, for_callers, token_of
 from members.setups import model_to_try
-from translator.playground import Sent, masked
+from translator.playground import Sent
 
 #: The name of the token, and of the client in its usage records.
 PLAYGROUND = "playground"
@@ -69,14 +69,11 @@ def _prepare(request: HttpRequest) -> tuple[PlaygroundForm, dict[str, Any]]:
 
 
 def _in_words(told: Told) -> Played:
-    secrets = [secret for each in told.attempts for secret in each.secrets]
-    error = f"no end after {LONGEST_S} seconds" if told.is_late else ""
-    if told.error is not None:
-        error = f"{told.error.status} {told.error.type.value}: {told.error.message}"
-    answer = masked(_indented(told.answer).decode("utf-8", "replace"), secrets)
-    return Played(request_id=told.request_id, attempts=told.attempts, answer=answer, error=error)
+    return Played(request_id=told.request_id, attempts=told.attempts, answer=_indented(told.text), error=told.failure)
 
 
-def _indented(answer: bytes) -> bytes:
+def _indented(answer: str) -> str:
     """Lay a whole message out for reading; leave a stream as it is."""
-    return orjson.dumps(orjson.loads(answer), option=orjson.OPT_INDENT_2) if answer.startswith(b"{") else answer
+    if not answer.startswith("{"):
+        return answer
+    return orjson.dumps(orjson.loads(answer), option=orjson.OPT_INDENT_2).decode()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -299,6 +300,30 @@ def test_the_page_makes_one_check_and_concludes_for_its_script(
     assert TITLES["image"] in concluded.text
     assert "It is not usable" in nonsense.text
     assert "<b>" not in nonsense.text
+
+
+def test_a_credential_that_an_upstream_repeats_is_not_shown(visitor: Visitor, upstream: ScriptedUpstream) -> None:
+    upstream.script("text=your+key+is+sk-other+indeed")
+
+    one = visitor.post("one/", model="anthropic-model", check="whole")
+
+    assert "your key is ••• indeed" in one.text
+    assert "sk-other" not in one.text
+
+
+def test_a_name_that_no_route_takes_is_told_with_what_helps(running: RunningGateway, visitor: Visitor) -> None:
+    running.execute("UPDATE keys_route SET enabled = false WHERE alias = '*'")
+    try:
+        until = time.monotonic() + 10
+        while "404 not_found_error" not in (page := html.unescape(visitor.post("one/", model="x", check="image").text)):
+            assert time.monotonic() < until, page
+        concluded = visitor.post("conclusion/", model="x")
+    finally:
+        running.execute("UPDATE keys_route SET enabled = true WHERE alias = '*'")
+
+    assert checks.ADVICE_BY_STATUS[404] in page
+    assert "It is not usable" in concluded.text
+    assert "is set here" not in concluded.text
 
 
 @pytest.mark.parametrize(
