@@ -13,17 +13,18 @@ from typing import Any
 #: Work on smaller bodies is done sooner than a thread could be asked.
 LARGE_BYTES = 256 * 1024
 THREADS = 2
-#: So many large bodies may be worked on or wait for it; a request that brings another one is refused.
-INSIDE_MAX = 20
+#: Large bodies of so many bytes together may be worked on or wait for it; a request that brings another one is refused.
+INSIDE_BYTES_MAX = 128 * 1024 * 1024
 
 _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="large bodies")
-#: What is not done yet; work whose client is gone is among it until its thread is free.
-_inside: set[Future[Any]] = set()
+#: What is not done yet, with its bytes; work whose client is gone is among it until its thread is free.
+_inside: dict[Future[Any], int] = {}
 
 
 def is_crowded(size: int) -> bool:
     """Tell whether a request with a body of so many bytes comes at a bad time."""
-    return size >= LARGE_BYTES and len(_inside) >= INSIDE_MAX
+    waiting = sum(tuple(_inside.values()))  # a copy: threads take theirs out meanwhile
+    return size >= LARGE_BYTES and waiting >= INSIDE_BYTES_MAX
 
 
 async def off_loop[**P, R](size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -31,6 +32,6 @@ async def off_loop[**P, R](size: int, work: Callable[P, R], *args: P.args, **kwa
     if size < LARGE_BYTES:
         return work(*args, **kwargs)
     future = _threads.submit(partial(work, *args, **kwargs))
-    _inside.add(future)
-    future.add_done_callback(_inside.discard)
+    _inside[future] = size
+    future.add_done_callback(_inside.pop)
     return await asyncio.wrap_future(future)

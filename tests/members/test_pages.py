@@ -45,6 +45,7 @@ def test_a_span_is_chosen_by_the_address(client_of, bob: User) -> None:
 
 def test_budgets_show_what_is_left(client_of, bob: User, rita: User) -> None:
     Budget.objects.create(name="bob's own", subject="user", subject_id=bob.pk, limit=10 * 10**9, spent=4 * 10**9)
+    Budget.objects.create(name="big", subject="user", subject_id=bob.pk, limit=10**9, aliases=["claude-opus-*", "o3"])
     Budget.objects.create(name="the builders'", subject="team", subject_id=team_of(bob), unit="tokens", limit=500)
     Budget.objects.create(name="rita's own", subject="user", subject_id=rita.pk, limit=1)
     Budget.objects.create(
@@ -54,7 +55,8 @@ def test_budgets_show_what_is_left(client_of, bob: User, rita: User) -> None:
     answer = client_of(bob).get("/")
 
     shown = {budget.name: (budget.left, budget.used_percent) for budget in answer.context["budgets"]}
-    assert shown == {"bob's own": (6, 40), "the builders'": (500, 0), "over": (7e-9, 0)}
+    assert shown == {"bob's own": (6, 40), "the builders'": (500, 0), "over": (7e-9, 0), "big": (1, 0)}
+    assert "yours, month, for claude-opus-*, o3" in text_of(answer)
 
 
 def test_a_session_tells_its_story(client_of, bob: User, rita: User) -> None:

@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from translator.offload import INSIDE_MAX, LARGE_BYTES, THREADS, is_crowded, off_loop
+from translator.offload import INSIDE_BYTES_MAX, LARGE_BYTES, THREADS, is_crowded, off_loop
+
+INSIDE_MAX = 20
+SIZE = INSIDE_BYTES_MAX // INSIDE_MAX + 1
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ async def test_small_work_is_done_where_it_is() -> None:
 
 
 async def test_work_that_waits_leaves_room_for_names_and_spools(gate: threading.Event) -> None:
-    waiting = [asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)) for _ in range(INSIDE_MAX)]
+    waiting = [asyncio.create_task(off_loop(SIZE, gate.wait)) for _ in range(INSIDE_MAX)]
     await asyncio.sleep(0)
 
     assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), 1) == "free"
@@ -40,10 +43,10 @@ async def test_work_that_waits_leaves_room_for_names_and_spools(gate: threading.
 
 
 async def test_one_too_many_is_told_so_and_small_ones_are_not(gate: threading.Event) -> None:
-    waiting = [asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)) for _ in range(INSIDE_MAX - 1)]
+    waiting = [asyncio.create_task(off_loop(SIZE, gate.wait)) for _ in range(INSIDE_MAX - 1)]
     await asyncio.sleep(0)
     assert not is_crowded(LARGE_BYTES)
-    waiting.append(asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)))
+    waiting.append(asyncio.create_task(off_loop(SIZE, gate.wait)))
     await asyncio.sleep(0)
 
     assert is_crowded(LARGE_BYTES)
@@ -55,8 +58,8 @@ async def test_one_too_many_is_told_so_and_small_ones_are_not(gate: threading.Ev
 
 
 async def test_work_whose_client_is_gone_counts_until_its_thread_is_free(gate: threading.Event) -> None:
-    waiting = [asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)) for _ in range(THREADS)]
-    later = [asyncio.create_task(off_loop(LARGE_BYTES, gate.wait)) for _ in range(INSIDE_MAX - THREADS)]
+    waiting = [asyncio.create_task(off_loop(SIZE, gate.wait)) for _ in range(THREADS)]
+    later = [asyncio.create_task(off_loop(SIZE, gate.wait)) for _ in range(INSIDE_MAX - THREADS)]
     await asyncio.sleep(0.1)
     for task in waiting:
         task.cancel()
