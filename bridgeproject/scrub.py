@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Iterable
 
 MASK = "[secret]"
-#: Our own tokens, bearer headers, and the forms of well-known providers' keys.
+#: Our own tokens, bearer headers, cookies that log somebody in, and the forms of well-known providers' keys.
 LOOKS_SECRET = re.compile(
     r"brg_[0-9A-Za-z]{8,}"
     r"|(?i:bearer )[^\s'\",\\]{8,}"
+    r"|\b(?:sessionid|csrftoken)=[^\s'\";,\\]+"
     r"|\b(?:sk|gsk|nvapi|xai|pplx|hf|AIza)[-_][0-9A-Za-z_-]{12,}"
 )
 

@@ -1,6 +1,7 @@
 """Run the ASGI server, uvicorn, in this process or in several workers."""
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -39,6 +40,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 def run(listener: socket.socket, *, workers: int) -> None:
     """Serve until told to stop; running streams get `settings.DRAIN_S` seconds to end."""
+    # Memory holds opened credentials: it must not be written anywhere. Workers inherit the limit.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     config = uvicorn.Config(
         "bridgeproject.asgi:application",
         workers=workers,

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
 from bridgeproject.database import conninfo, embedded_parts, parse_database_url
@@ -183,6 +184,13 @@ SESSION_COOKIE_AGE = 8 * 60 * 60
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env_bool("BRIDGE_HTTPS")
+if DEBUG and SESSION_COOKIE_SECURE:
+    _msg = "BRIDGE_DEBUG shows code and settings to whoever meets an error: it can't be on together with BRIDGE_HTTPS"
+    raise ImproperlyConfigured(_msg)
+#: Browsers that came by HTTPS once come by nothing else for so long, in seconds.
+SECURE_HSTS_SECONDS = 30 * 24 * 60 * 60 if SESSION_COOKIE_SECURE else 0
+# Who comes by plain HTTP is sent to HTTPS by the proxy that speaks it; what other hosts speak is not ours to say.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W008", "security.W021"]
 BEHIND_PROXY = env_bool("BRIDGE_BEHIND_PROXY")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
 SECURE_CONTENT_TYPE_NOSNIFF = True

@@ -15,6 +15,7 @@ TOKEN = "brg_C49GXven1ApBGMZ64ifeXoqZPzfVOWDwB14bVup"
         "Authorization: Bearer abcdefghijkl",
         "Illegal header value b'Bearer sk-1234567890abcdef'",
         "key sk-proj-1234567890abcdef refused",
+        "< cookie: sessionid=abcdefghij1234567890; csrftoken=1234567890abcdefghij",
         "key nvapi-1234567890abcdef refused",
     ],
 )
