@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import httpx
 
-from translator.checking import DEADLINE_S, LATE
+from translator.checking import DEADLINE_S
 from translator.core.events import UsageSource
 from translator.core.model_checks.checks import Check
 from translator.core.model_checks.heard import Heard, hear_error, hear_stream, hear_whole
@@ -27,11 +27,14 @@ class GatewayClient:
     Args:
         url: Where it is, without `/v1`.
         token: Goes into the header, and nowhere else.
+        deadline_s: No answer is waited for any longer.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, *, deadline_s: float = DEADLINE_S) -> None:
         headers = {"x-api-key": token, "user-agent": "bridge-model-check/1", "content-type": "application/json"}
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=DEADLINE_S, trust_env=False)
+        self._deadline_s = deadline_s
+        # Our own deadline comes first, so that it is what is told.
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=deadline_s * 2, trust_env=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,10 +59,10 @@ class GatewayClient:
     async def ask(self, check: Check, body: bytes) -> Heard:
         """Ask what a check asks, and tell all that is known of the answer."""
         try:
-            async with asyncio.timeout(DEADLINE_S):
+            async with asyncio.timeout(self._deadline_s):
                 answer = await self._http.post("/v1/messages", content=body)
         except TimeoutError:
-            return LATE
+            return Heard(status=0, error=f"no end after {self._deadline_s:.0f} seconds")
         except httpx.HTTPError as exc:
             return Heard(status=0, error=f"the connection to the gateway broke: {type(exc).__name__}")
         request_id = answer.headers.get("request-id", "")

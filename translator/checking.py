@@ -1,7 +1,7 @@
 """Making the checks of a model: a few at once, whoever does the asking."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -10,12 +10,11 @@ from translator.core.model_checks.checks import CHECKS, Check, judge
 from translator.core.model_checks.heard import Heard
 from translator.core.model_checks.judges import Finding
 
-__all__ = ["AT_ONCE", "DEADLINE_S", "LATE", "Ask", "Outcome", "check_model", "check_one"]
+__all__ = ["AT_ONCE", "DEADLINE_S", "Ask", "Outcome", "check_model", "check_one"]
 
 AT_ONCE = 3
 #: For whoever asks: no check waits longer for its answer, in seconds.
 DEADLINE_S = 60.0
-LATE = Heard(status=0, error=f"no end after {DEADLINE_S:.0f} seconds")
 
 #: Sends the body of a check's request, and tells what it heard within the deadline.
 Ask = Callable[[Check, bytes], Awaitable[Heard]]
@@ -36,7 +35,7 @@ async def check_one(check: Check, alias: str, ask: Ask) -> Outcome:
     return Outcome(check=check, heard=heard, finding=judge(check, heard))
 
 
-async def check_model(alias: str, ask: Ask, checks: Sequence[Check] = CHECKS) -> AsyncIterator[Outcome]:
+async def check_model(alias: str, ask: Ask, checks: Sequence[Check] = CHECKS) -> AsyncGenerator[Outcome]:
     """Make all checks, `AT_ONCE` at a time, and give each as it ends."""
     slots = asyncio.Semaphore(AT_ONCE)
 

@@ -18,11 +18,10 @@ from bridgeproject.calling import GatewayClient, Unusable
 from tests import processes
 from tests.gateway import MakeGateway, RunningGateway, route_words, upstream_words
 from tests.upstream import ScriptedUpstream
-from translator.checking import AT_ONCE, DEADLINE_S, Outcome, check_model
+from translator.checking import Outcome, check_model
 from translator.core.model_checks import checks
-from translator.core.model_checks.checks import CHECKS, Check
+from translator.core.model_checks.checks import CHECKS
 from translator.core.model_checks.conclusion import Readiness, conclude
-from translator.core.model_checks.heard import Heard
 from translator.core.model_checks.judges import Verdict
 
 PASSED, PARTLY, FAILED = Verdict.PASSED, Verdict.PARTLY, Verdict.FAILED
@@ -66,7 +65,11 @@ def sessions(running: RunningGateway) -> dict[str, str]:
 
 
 async def check_all(running: RunningGateway, alias: str) -> list[Outcome]:
-    async with GatewayClient(running.base_url, running.token) as client:
+    return await check_all_at(running.base_url, running.token, alias)
+
+
+async def check_all_at(url: str, token: str, alias: str) -> list[Outcome]:
+    async with GatewayClient(url, token) as client:
         return [outcome async for outcome in check_model(alias, client.ask)]
 
 
@@ -135,32 +138,6 @@ def test_an_error_of_the_gateway_is_told(running: RunningGateway, upstream: Scri
         assert outcome.finding.advice == checks.ADVICE_BY_STATUS[404]
 
 
-async def test_few_checks_are_made_at_once_and_all_end_with_the_asker() -> None:
-    open_now, most, left = 0, 0, 0
-
-    async def ask(check: Check, body: bytes) -> Heard:
-        nonlocal open_now, most, left
-        open_now += 1
-        most = max(most, open_now)
-        try:
-            await asyncio.sleep(0.01 if check.name == "whole" else DEADLINE_S)
-        finally:
-            open_now -= 1
-            left += 1
-        return Heard()
-
-    made = check_model("m", ask)
-    first = await anext(made)
-    await made.aclose()  # type: ignore[attr-defined]  # a generator
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-
-    assert first.check.name == "whole"
-    assert most == AT_ONCE
-    assert open_now == 0
-    assert left < len(CHECKS)
-
-
 async def test_what_is_no_gateway_is_said_before_anything_is_asked(running: RunningGateway) -> None:
     async with GatewayClient("http://127.0.0.1:1", "brg_x") as client:
         with pytest.raises(Unusable, match="no gateway answers"):
@@ -170,6 +147,23 @@ async def test_what_is_no_gateway_is_said_before_anything_is_asked(running: Runn
     async with GatewayClient(running.base_url, "brg_x") as client:
         with pytest.raises(Unusable, match="401 authentication_error"):
             await client.expect_alias("m")
+
+
+async def test_an_answer_that_never_ends_is_left(upstream: ScriptedUpstream) -> None:
+    upstream.script("silent,frame=2")
+
+    async with GatewayClient(upstream.base_url.removesuffix("/v1"), "brg_x", deadline_s=0.5) as client:
+        heard = await client.ask(CHECKS[1], b'{"model": "m", "stream": true}')
+
+    assert (heard.status, heard.error) == (0, "no end after 0 seconds")
+
+
+def test_counts_of_which_nobody_tells_are_passed_partly(upstream: ScriptedUpstream) -> None:
+    """The upstream itself speaks the Messages API too, and keeps no records."""
+    outcomes = asyncio.run(check_all_at(upstream.base_url.removesuffix("/v1"), "brg_x", "m"))
+
+    found = {outcome.check.name: outcome.finding.verdict for outcome in outcomes}
+    assert found == {check.name: PASSED for check in CHECKS} | {"usage_whole": PARTLY, "usage_stream": PARTLY}
 
 
 def command(running: RunningGateway, *words: str, token: str | None = None) -> "subprocess.CompletedProcess[str]":

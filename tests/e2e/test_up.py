@@ -1,14 +1,25 @@
 """The first command of a stranger: `manage.py up --demo` on an empty folder."""
 
+import asyncio
 from pathlib import Path
 
 import anthropic
 import httpx
 import pytest
 
-from tests.up import up
+from bridgeproject.calling import GatewayClient
+from tests.up import Up, up
+from translator.checking import Outcome, check_model
+from translator.core.model_checks.checks import CHECKS
+from translator.core.model_checks.judges import Verdict
 
 pytestmark = pytest.mark.timeout(180)
+
+
+async def check_all(site: Up) -> list[Outcome]:
+    """Ask the demo's model whatever Claude Code may ask of one."""
+    async with GatewayClient(site.base_url, site.token) as client:
+        return [outcome async for outcome in check_model("claude-sonnet-5-5", client.ask)]
 
 
 def test_one_command_gives_a_gateway_that_answers(tmp_path: Path) -> None:
@@ -19,10 +30,13 @@ def test_one_command_gives_a_gateway_that_answers(tmp_path: Path) -> None:
             model="claude-sonnet-5-5", max_tokens=200, messages=[{"role": "user", "content": "Hello there"}]
         )
         login = httpx.get(f"{first.base_url}/admin/login/", trust_env=False)
+        outcomes = asyncio.run(check_all(first))
 
     assert message.content[0].type == "text"
     assert "Hello there" in message.content[0].text
     assert "password" in login.text
+    assert [outcome.finding.seen for outcome in outcomes if outcome.finding.verdict is not Verdict.PASSED] == []
+    assert len(outcomes) == len(CHECKS)
 
     with up(data_dir) as again, anthropic.Anthropic(base_url=again.base_url, api_key=first.token) as client:
         assert client.messages.count_tokens(
