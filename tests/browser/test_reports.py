@@ -111,7 +111,10 @@ def test_a_report_with_a_filter_is_what_its_exports_hold(
 @pytest.mark.parametrize(
     "path", [f"{REPORT}?by=day&then=model", f"{REPORT}?by=user&then=client", "/admin/usage/usagerecord/"]
 )
-def test_a_desk_shows_all_columns(open_page: OpenPage, company: Company, path: str) -> None:
+def test_a_desk_shows_all_columns(
+    open_page: OpenPage, site: RunningGateway, cast: Cast, company: Company, path: str
+) -> None:
+    a_request(site, cast.member, f"{'long' * 30}{cast.tag}")
     page = open_page(company.walker, path)
 
     table = page.locator(".bridge-many, #result_list")
