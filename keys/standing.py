@@ -57,8 +57,8 @@ def standing(credential: Credential, states: Iterable[StateFields], ring: KeyRin
     if defect := defect_of(credential, ring):
         return replace(shown, state=defect.replace("_", " "), cause=DEFECTS.get(defect, ""))
     whole = next((s for s in states if not s.model_name), None)
-    if whole is not None and whole.state != State.READY:
-        return replace(shown, state=state_now(whole), cause=CAUSES.get(whole.cause, ""), until=whole.until)
+    if whole is not None and (state := state_now(whole)) != State.READY:
+        return replace(shown, state=state, cause=CAUSES.get(whole.cause, ""), until=whole.until)
     return replace(shown, state="draining") if credential.draining else shown
 
 

@@ -25,13 +25,13 @@ COLOURS = {
 }
 
 
-def numbers(name: str, words: str, write: Callable[[Any], str] = "{:,}".format) -> Callable[[Model], str | None]:
+def numbers(name: str, words: str, write: Callable[[Any], str] = "{:,}".format) -> Callable[[Model], str]:
     """Make a column of a field's numbers, aligned at their last digits and written by `write`."""
 
     @display(description=words, ordering=name, formatting="price")  # type: ignore[untyped-decorator]  # unfold is untyped
-    def column(row: Model) -> str | None:
+    def column(row: Model) -> str:
         value = getattr(row, name)
-        return None if value is None else write(value)
+        return "-" if value is None else write(value)
 
     column.__name__ = name
     return column  # type: ignore[no-any-return]
@@ -40,7 +40,12 @@ def numbers(name: str, words: str, write: Callable[[Any], str] = "{:,}".format) 
 def render_states(rows: Iterable[StateFields]) -> str:
     """Render what the pool learned of something, an entry for each model."""
     items = [
-        {"row": row, "state": state_now(row), "cause": CAUSES.get(row.cause, ""), "is_ready": row.state == State.READY}
+        {
+            "row": row,
+            "state": state_now(row),
+            "cause": CAUSES.get(row.cause, ""),
+            "is_ready": state_now(row) == State.READY,
+        }
         for row in sorted(rows, key=lambda row: row.model_name)
     ]
     return render_to_string("keys/_states.html", {"rows": items})

@@ -153,6 +153,22 @@ def test_the_list_shows_each_state(client_of, alice: User, upstream: Upstream) -
         assert [shown.pk for shown in listed.context["cl"].result_list] == [row.pk]
 
 
+def test_what_made_a_rest_that_is_over_is_not_told(client_of, alice: User, credential: Credential) -> None:
+    CredentialState.objects.create(
+        credential=credential, state="cooling", cause="rate_limit", until="2026-01-01T00:00:00Z", failures=1
+    )
+    Credential.objects.update(draining=True)
+    browser = client_of(alice)
+
+    listed = browser.get(reverse("admin:keys_credential_changelist"))
+    page = browser.get(reverse("admin:keys_credential_change", args=[credential.pk]))
+
+    for answer in (listed, page):
+        assert "draining" in answer.content.decode()
+        assert "rate limit" not in answer.content.decode()
+        assert "2026-01-01" not in answer.content.decode()
+
+
 def test_the_list_shows_the_load_of_all_live_workers_against_the_limits(
     client_of, alice: User, credential: Credential
 ) -> None:
