@@ -17,6 +17,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from keys.admin.pages import numbers
 from keys.roles import ROLE_PREFIX, Role, forget_roles, roles_of
 from keys.searching import SearchInTime
 from members.second_factor import remove_second_factor
@@ -65,6 +66,7 @@ class UserAdmin(SearchInTime, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc
     change_password_form = AdminPasswordChangeForm
     list_display = ["username", "email", "teams", "roles", "is_active", "last_login"]
     list_filter = ["is_active", "is_staff", "groups"]
+    search_help_text = "A name or an email address"
     readonly_fields = ["last_login", "date_joined"]
     # Django's two boxes side by side are wider than a phone.
     filter_horizontal = []
@@ -141,7 +143,8 @@ class UserAdmin(SearchInTime, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc
 
 @admin.register(Group)
 class GroupAdmin(SearchInTime, DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
-    list_display = ["name", "kind", "people"]
+    list_display = ["name", "kind", numbers("people", "people")]
+    search_help_text = "A team's or a role's name"
     filter_horizontal = []
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -161,10 +164,6 @@ class GroupAdmin(SearchInTime, DjangoGroupAdmin, ModelAdmin):  # type: ignore[mi
     @display(description="kind", label={"role": "info", "team": "success"})  # type: ignore[untyped-decorator]
     def kind(self, group: Group) -> str:
         return "role" if _is_role(group) else "team"
-
-    @admin.display(description="people", ordering="people")
-    def people(self, group: Any) -> int:
-        return int(group.people)
 
 
 def _is_role(group: Group) -> bool:
