@@ -82,6 +82,14 @@ def test_nothing_is_seriously_wrong_where_there_is_nothing_yet(open_page: OpenPa
     assert not found, "\n".join(found)
 
 
+def test_nothing_is_seriously_wrong_with_the_bar_of_actions(open_page: OpenPage, company: Company) -> None:
+    page = open_page(company.walker, "/admin/keys/credential/")
+    page.locator("#result_list tbody input[type=checkbox]").first.check()
+    expect(page.locator("#changelist-actions")).to_be_visible()
+
+    assert faults_of(page) == []
+
+
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_nothing_is_seriously_wrong_with_the_doors(new_page: OpenPage, path: str) -> None:
     page = new_page()
