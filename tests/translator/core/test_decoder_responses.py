@@ -68,6 +68,9 @@ STREAMS = {
     ),
     "a call without deltas": (sse(added(0, **CALL | {"arguments": ""}), done(0, **CALL), ended()), READ),
     "a call that is only done": (sse(done(0, **CALL), ended()), READ),
+    "all in the last event": (sse(*CREATED, ended(output=[REASONING, MESSAGE])), THOUGHT),
+    "a call whose arguments are in the last event": (sse(added(0, **CALL | {"arguments": ""}), ended(output=[CALL])), READ),
+    "all in the last event again": (sse(added(0, type="message"), text("Hello"), ended(output=[MESSAGE, CALL])), HELLO),
     "two calls": (
         sse(added(1, **CALL | {"arguments": ""}), arguments('{"path":"a"}', 1), added(2, **CALL | {"call_id": "call_b"}), arguments("{}", 2), done(2, **CALL | {"call_id": "call_b"}), ended()),
         {"blocks": [("call_a", "Read", {"path": "a"}), ("call_b", "Read", {})], "stop": "tool_use"},

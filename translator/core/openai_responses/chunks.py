@@ -23,6 +23,8 @@ class ChunkRenamer:
         """Start before the first event."""
         #: Outputs of which a delta came: their final text is known already.
         self._told: set[tuple[str, Any]] = set()
+        #: Whether an item was told whole.
+        self._has_items = False
 
     def rename(self, event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the chat chunks that say what an event says; none for events that say nothing."""
@@ -48,17 +50,26 @@ class ChunkRenamer:
                 yield from self._item(event, item)
             case {"type": str(type_)} if type_ in LAST:
                 response = event.get("response")
-                yield _end(response if isinstance(response, dict) else {"status": "failed"})
+                yield from self._last(response if isinstance(response, dict) else {"status": "failed"})
             case {"type": "error"}:
                 yield {"error": event}
 
     def rename_whole(self, response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the chat chunks that say what a whole answer says."""
+        yield from self._output(response)
+        yield _end(response)
+
+    def _last(self, response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield what the last event says: all of it where no event before it told anything."""
+        if not (self._told or self._has_items):
+            yield from self._output(response)
+        yield _end(response)
+
+    def _output(self, response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else []):
             if isinstance(item, dict):
                 yield from self._item({"output_index": index}, item)
-        yield _end(response)
 
     def _told_delta(self, kind: str, event: Mapping[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
         self._told.add((kind, _index(event)))
@@ -66,6 +77,7 @@ class ChunkRenamer:
 
     def _item(self, event: Mapping[str, Any], item: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield what a finished item says beyond its deltas."""
+        self._has_items = True
         index = _index(event)
         match item:
             case {"type": "message", "content": list(parts)} if ("text", index) not in self._told:
