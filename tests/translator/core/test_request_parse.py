@@ -67,6 +67,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stop_sequences": [1]}, "stop_sequences.0: Input should be a valid string"),
     ({"tools": [{"description": "d"}]}, "tools.0.name: Field required"),
     ({"tools": [{"name": None}]}, "tools.0.name: Input should be a valid string"),
+    (
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+        "tools.0: this is OpenAI's shape; send the request to /v1/chat/completions",
+    ),
+    (
+        content({"type": "image_url", "image_url": {"url": "https://img.example/a.png"}}),
+        "messages.0.content.0: this is OpenAI's shape; send the request to /v1/chat/completions",
+    ),
     ({"tools": [READ, READ]}, "tools: Tool names must be unique."),
     ({"tool_choice": {"type": "any of"}}, "tool_choice.type: Input should be 'auto', 'any', 'tool' or 'none'"),
     ({"tool_choice": {"type": "tool"}}, "tool_choice.name: Field required"),

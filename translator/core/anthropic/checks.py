@@ -159,8 +159,15 @@ def _messages(value: Any, path: str) -> None:
         _message(message, f"{path}.{index}")
 
 
+def _openai_shape(_: Any, path: str) -> None:
+    """Left out in silence, such a block or tool would be missed by nobody but the model."""
+    _fail(path, "this is OpenAI's shape; send the request to /v1/chat/completions")
+
+
 def _tool(tool: Any, path: str) -> None:
     _fields(tool, path, {}, {"type": _string, "name": _name, "description": _string, "input_schema": _object})
+    if tool.get("type") == "function":
+        _openai_shape(tool, path)
     if tool.get("type") in (None, "custom"):
         _fields(tool, path, {"name": _name}, {})
 
@@ -194,6 +201,7 @@ SOURCES: Mapping[str, Check] = {
 }
 
 BLOCKS: Mapping[str, Check] = {
+    **dict.fromkeys(("image_url", "input_audio", "input_file", "input_image"), _openai_shape),
     "text": _shape({"text": _string}),
     "image": _shape({"source": _source}),
     "document": _shape({"source": _source}, {"title": _string, "context": _string}),
