@@ -62,6 +62,7 @@ ROWS = {
     "groq's capacity": (498, error(), 529, "overloaded_error", "Overloaded: boom"),
     "overloaded": (503, error("The server is overloaded"), 529, "overloaded_error", "Overloaded: The server is overloaded"),
     "overloaded, by its word": (500, error("no", type="overloaded_error"), 529, "overloaded_error", "Overloaded: no"),
+    "overloaded, in Anthropic's words": (529, error("Overloaded", type="overloaded_error"), 529, "overloaded_error", "Overloaded"),
     "overloaded, no words": (503, b"", 529, "overloaded_error", "Overloaded"),
     "client closed": (499, error(), 500, "api_error", "boom"),
     "server error": (500, error(), 500, "api_error", "boom"),

@@ -168,7 +168,7 @@ def _row(status: int, report: ErrorReport) -> Row:
 
 
 def _message(row: Row, status: int, text: str, model: str) -> str:
-    if row.message == "{text}":
+    if row.message == "{text}" or (row.type is ErrorType.OVERLOADED and text.lower().startswith("overloaded")):
         return text or f"upstream returned {status}"
     return row.message.format(text=text, model=model, status=status).removesuffix(" ()").removesuffix(": ")
 
