@@ -38,6 +38,9 @@ STREAMS = {
     ),
     "a delta that is null": (sse({"choices": [{"delta": None}]}, HELLO, WORLD, finish()), TEXT),
     "a message instead of a delta": (sse({"choices": [{"message": {"content": "Hello, world."}, "finish_reason": "stop"}]}), TEXT),
+    "the sum of the deltas in a last message": (
+        sse(HELLO, WORLD, {"choices": [{"message": {"content": "Hello, world."}, "finish_reason": "stop"}]}, DONE), TEXT,
+    ),
     "choices beyond the first": (
         sse(HELLO, {"choices": [{"index": 1, "delta": {"content": "no"}}]}, {"choices": [{"index": 1}, {"index": 0, "delta": {"content": ", world."}}]}, finish()),
         TEXT,

@@ -219,7 +219,8 @@ class Decoder:
             return
         if not self._is_answered:
             self._start()
-        delta = choice.get("delta") or choice.get("message")
+        # A message after deltas is MiniMax's sum of them.
+        delta = choice.get("delta") or (None if self._content.output_estimate else choice.get("message"))
         if type(delta) is dict:
             self._content.read(delta, self._events)
         elif isinstance(text := choice.get("text"), str):
