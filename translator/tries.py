@@ -122,18 +122,22 @@ class Tries:
     async def _try(self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]) -> Whole | Begun | Failure:
         """Make one attempt; once more if the upstream refused a key of the body that can be left out."""
         place = (attempt.upstream.id, attempt.model_name)
-        run, reply = await self._run(call, caller, attempt, runs)
+        run, reply = await self._run(call, caller, attempt, runs, self._lessons.get(place, ()))
         if isinstance(reply, Failure) and (lesson := run.lesson_of(reply)):
-            known = self._lessons.get(place, ())
-            if lesson not in known:
-                self._lessons[place] = (*known, lesson)[-LESSONS_MAX:]
-            run, reply = await self._run(call, caller, attempt, runs)
+            run, reply = await self._run(call, caller, attempt, runs, self._with(lesson, place))
+            # A refusal for a further key is one that this lesson has led to.
+            further = run.lesson_of(reply) if isinstance(reply, Failure) else None
+            if not isinstance(reply, Failure) or (further and further.key not in (lesson.key, lesson.rename)):
+                self._lessons[place] = self._with(lesson, place)
         return reply
 
+    def _with(self, lesson: Adaptation, place: tuple[int, str]) -> tuple[Adaptation, ...]:
+        known = self._lessons.get(place, ())
+        return known if lesson in known else (*known, lesson)[-LESSONS_MAX:]
+
     async def _run(
-        self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]
+        self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run], lessons: tuple[Adaptation, ...]
     ) -> tuple[Run, Whole | Begun | Failure]:
-        lessons = self._lessons.get((attempt.upstream.id, attempt.model_name), ())
         free_since = runs[-1].ended_at if runs else caller.arrived_at
         run = Run(self._services, call, caller, attempt, len(runs) + 1, lessons, free_since=free_since)
         runs.append(run)

@@ -138,6 +138,42 @@ def test_headers_of_an_answer(one: RunningGateway, upstream: ScriptedUpstream, s
         assert "content-length" not in answer.headers
 
 
+ONE_CALL: dict[str, Any] = {
+    "tools": [{"name": "Read", "input_schema": {"type": "object"}}],
+    "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+}
+
+
+def refusing(key: str) -> dict[str, Any]:
+    return {"status": 400, "json": {"error": {"message": f"Unsupported parameter: {key}"}}}
+
+
+@pytest.mark.parametrize(("refusals", "status", "is_learnt"), [(1, 200, True), (2, 400, False)])
+def test_a_key_is_left_out_from_now_on_if_that_has_helped(
+    one: RunningGateway, upstream: ScriptedUpstream, refusals: int, status: int, is_learnt: bool
+) -> None:
+    model = f"picky-{refusals}"
+    upstream.script(raw=refusing("parallel_tool_calls"), model=model, times=refusals)
+    assert post(one, question(model, **ONE_CALL)).status_code == status
+
+    assert post(one, question(model, **ONE_CALL)).status_code == 200
+
+    sent = ["parallel_tool_calls" in request["body"] for request in upstream.requests()]
+    assert sent == [True, False, not is_learnt]
+
+
+def test_one_key_after_the_other_is_left_out(one: RunningGateway, upstream: ScriptedUpstream) -> None:
+    upstream.script(raw=refusing("parallel_tool_calls"), model="pickier", times=1)
+    upstream.script(raw=refusing("temperature"), model="pickier", times=1)
+    assert post(one, question("pickier", temperature=1, **ONE_CALL)).status_code == 400
+    upstream.script(raw=refusing("temperature"), model="pickier", times=1)
+
+    assert post(one, question("pickier", temperature=1, **ONE_CALL)).status_code == 200
+
+    last = upstream.requests()[-1]["body"]
+    assert not {"parallel_tool_calls", "temperature"} & set(last)
+
+
 def test_an_id_that_is_no_header_is_not_told(one: RunningGateway, upstream: ScriptedUpstream) -> None:
     upstream.script(raw={"json": {"id": "a\nb", "choices": [{"message": {"content": "x"}}]}}, model="odd")
 
