@@ -24,6 +24,8 @@ from translator.upstream import (
 EARLY_HEADERS_S = 15.0
 #: After its last word an upstream may leave the stream open this long before it is taken as ended.
 ENDING_S = 3.0
+#: The same, for an upstream that keeps sending comments all the while.
+ENDING_MAX_S = 15.0
 #: How long to look for the end of the body after the answer's end, so that the connection can serve again.
 LINGER_S = 0.05
 #: How long to read on when the client is gone.
@@ -61,6 +63,8 @@ class Reader:
         #: When the request went out, on the loop's clock.
         self.sent_at = self._heard_at = self._loop.time()
         self._first_delta_at: float | None = None
+        #: When the upstream said its last word.
+        self._finished_at: float | None = None
         #: Whether the upstream ended the stream before its answer was complete.
         self.is_cut = False
 
@@ -146,11 +150,11 @@ class Reader:
         try:
             chunk = await self._answer.read(until=min(until, deadline.at))
         except TimeoutError:
+            if self._loop.time() < deadline.at:
+                return b""
             if exchange.is_finishing:
                 return exchange.finish()
-            if self._loop.time() >= deadline.at:
-                raise UpstreamTimedOut(deadline.clock, deadline.after_s) from None
-            return b""
+            raise UpstreamTimedOut(deadline.clock, deadline.after_s) from None
         except UpstreamBroke:
             if exchange.is_finishing:  # the answer is complete; what broke off was its terminator
                 return exchange.finish()
@@ -164,12 +168,15 @@ class Reader:
         if self._first_delta_at is None and exchange.has_output:
             self._first_delta_at = self._heard_at
             self._on_first()
+        if self._finished_at is None and exchange.is_finishing:
+            self._finished_at = self._heard_at
         return shown
 
     def _deadline(self) -> Deadline:
         clocks = self._clocks
-        if self._exchange.is_finishing:
-            return Deadline(self._heard_at + ENDING_S, "no end", ENDING_S)
+        if self._finished_at is not None:
+            at = min(self._heard_at + ENDING_S, self._finished_at + ENDING_MAX_S)
+            return Deadline(at, "no end", ENDING_S)
         total = Deadline(self.sent_at + clocks.total_s, "no end", clocks.total_s)
         if self._first_delta_at is None:
             # Comments and empty chunks are no answer: only the first thing the model says stops this clock.

@@ -2,12 +2,14 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from tests.e2e.client import Seen, ask
 from tests.e2e.ledger import assert_ledger_adds_up
 from tests.gateway import MakeGateway
+from tests.translator.core.upstreams import chunk, finish, usage
 from tests.upstream import ScriptedUpstream
 
 #: A script, how many words it says, and how many pings its silences are worth.
@@ -17,6 +19,21 @@ PAUSES = [
     ("script/wait=17s,frames=2", 2, 0),
     ("script/think,wait=4s,gap=300ms", 1, 0),
 ]
+
+
+#: What an upstream sends after its last word, and the longest that a client waits for the end, in seconds.
+LAST_WORDS = [chunk(content="Hello"), finish()]
+AFTERTHOUGHTS: dict[str, tuple[dict[str, Any], float]] = {
+    "usage": ({"sse": [*LAST_WORDS, usage(20, 5)], "delays_ms": {"2": 2600}, "sse_end": "hang"}, 7),
+    "comments": (
+        {
+            "sse": [*LAST_WORDS, usage(20, 5), *[": still here\n\n"] * 30],
+            "delays_ms": {str(n): 900 for n in range(3, 33)},
+            "sse_end": "hang",
+        },
+        19,
+    ),
+}
 
 
 def count_of(seen: Seen, kind: str) -> int:
@@ -39,3 +56,22 @@ def test_a_pause_is_no_end(gateway: MakeGateway, upstream: ScriptedUpstream) -> 
         assert count_of(seen, "ping") > pings, script
     records = assert_ledger_adds_up(patient, upstream)
     assert {(record["state"], record["source"]) for record in records} == {("ok", "upstream")}
+
+
+@pytest.mark.timeout(120)
+def test_the_end_is_waited_for_but_not_for_ever(gateway: MakeGateway, upstream: ScriptedUpstream) -> None:
+    patient = gateway(upstream=upstream)
+    for model, (raw, _) in AFTERTHOUGHTS.items():
+        upstream.script(raw=raw, model=model)
+
+    def timed(model: str) -> tuple[Seen, float]:
+        start = time.monotonic()
+        return ask(patient, model), time.monotonic() - start
+
+    with ThreadPoolExecutor(len(AFTERTHOUGHTS)) as pool:
+        answers = list(pool.map(timed, AFTERTHOUGHTS))
+
+    for (_, longest_s), (seen, took_s) in zip(AFTERTHOUGHTS.values(), answers, strict=True):
+        assert seen.ended_well
+        assert took_s < longest_s
+        assert seen.events[-2]["usage"]["output_tokens"] == 5
