@@ -73,6 +73,11 @@ class Progress:
         """Whether one more attempt is a retry to pay for."""
         return self.tried > 0 if self.last is None else not self.last.rule.is_free
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether one credential was asked, and there is none to wait for."""
+        return self.tried == 1 and self.last is not None and self.until is None
+
     def refused(self, saturated: Saturated) -> None:
         if saturated.until is not None and (self.until is None or saturated.until < self.until):
             self.until = saturated.until
@@ -110,6 +115,8 @@ def failover(
             break
     if progress.tried == 0 and (last_resort := _last_resort(targets, only_one)) is not None:
         yield last_resort
+        return None
+    if progress.is_alone and _last_resort(targets, only_one) is not None:
         return None
     return _refusal(progress, now())
 

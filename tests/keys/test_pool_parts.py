@@ -187,6 +187,14 @@ def test_a_resting_lone_credential_is_asked_all_the_same() -> None:
     assert acme.calls == [1, 1]
 
 
+def test_what_the_upstream_says_to_a_lone_credential_is_told_the_first_time_too() -> None:
+    acme = pool(credential(1))
+    acme.answers[1] = answer(429, retry_after="30")
+
+    assert [acme.request(), acme.request()] == [acme.answers[1]] * 2
+    assert acme.calls == [1, 1]
+
+
 def test_a_lone_credential_of_a_fallback_is_asked_when_nobody_else_can() -> None:
     acme = pool(*credentials(2), more={2: (credential(9, upstream_id=2),)})
     there = route(target(), fallbacks=(target(2),))
