@@ -47,7 +47,7 @@ SPACE = re.compile(r"\s*")
 #: A piece of a string that the strict decoder reads.
 RUN = re.compile(
     r'(?:[^"\\]+|\\["\\/bfnrt]|\\u(?:[0-9a-ce-fA-CE-F][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})'
-    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})+"
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})++"
 )
 RUN_OF_SINGLE = re.compile(r"[^'\\]+")
 CONTROL = re.compile(r"[\x00-\x1f]")
@@ -72,9 +72,10 @@ STRICT_WORDS = ("true", "false", "null")
 
 #: What follows a quote that ends a string: in an object, in an array, and after the last value of either.
 AFTER_LAST = re.compile(r"\s*[}\]][\s}\]]*")
-NEXT_KEY = re.compile(r"""\s*(?:,|(?<=\n))\s*(?:[}\]]|"(?:[^"\\\n]|\\.)*"\s*:|'(?:[^'\\\n]|\\.)*'\s*:)""")
+# A comma, or else a line's end, among the blanks; read so that a long run of blanks is gone over once.
+NEXT_KEY = re.compile(r"""(?:\s*,|[^\S\n]*\n)\s*+(?:[}\]]|"(?:[^"\\\n]|\\.)*"\s*:|'(?:[^'\\\n]|\\.)*'\s*:)""")
 NEXT_KEY_BEGUN = re.compile(
-    r"""\s*(?:(?:,|(?<=\n))\s*(?:"(?:[^"\\\n]|\\.)*(?:\\|"\s*)?|'(?:[^'\\\n]|\\.)*(?:\\|'\s*)?)?)?"""
+    r"""(?:\s*,|[^\S\n]*\n)\s*+(?:"(?:[^"\\\n]|\\.)*(?:\\|"\s*)?|'(?:[^'\\\n]|\\.)*(?:\\|'\s*)?)?|\s*+"""
 )
 NEXT_BARE_KEY = re.compile(r"\s*,\s*[A-Za-z_$][\w$-]*\s*:")
 NEXT_BARE_KEY_BEGUN = re.compile(r"\s*(?:,\s*(?:[A-Za-z_$][\w$-]*\s*)?)?")

@@ -220,11 +220,12 @@ class Region:
         source = self._source
         if not self._may_name:
             return self._leave()
-        found = NAMED.match(source.text, source.at)
+        # No further than a name can reach: blanks without end would be gone over again and again.
+        found = NAMED.match(source.text, source.at, source.at + MAX_NAME + len("<arg_key>"))
         if found is not None and found.end() - source.at <= MAX_NAME:
             return self._begin_named(found)
-        is_begun = NAMED_BEGUN.fullmatch(source.text, source.at) is not None
-        if is_begun and len(source.text) - source.at < MAX_NAME and not source.is_last:
+        is_short = len(source.text) - source.at < MAX_NAME and not source.is_last
+        if is_short and NAMED_BEGUN.fullmatch(source.text, source.at):
             return False
         return self._leave()
 
