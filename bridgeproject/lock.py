@@ -11,6 +11,18 @@ class AlreadyRunning(Exception):
     """Another process holds the data directory."""
 
 
+def is_up(data_dir: Path) -> bool:
+    """Tell whether an `up` runs on the data directory."""
+    try:
+        with (data_dir / "up.lock").open(encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 @contextmanager
 def only_one(data_dir: Path) -> Iterator[None]:
     """Hold the data directory.

@@ -9,6 +9,7 @@ from django.utils.csp import CSP
 
 from bridgeproject.database import conninfo, embedded_parts, parse_database_url
 from bridgeproject.env import env_bool, env_int, env_list, env_secret, env_str
+from bridgeproject.lock import is_up
 from bridgeproject.secrets import encryption_keys, encryption_keys_file, secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -211,7 +212,9 @@ SECURE_CSP = {
 
 #: The largest body of a Messages call, in bytes. Anthropic's own limit is 32 MB.
 MAX_BODY_BYTES = env_int("BRIDGE_MAX_BODY_BYTES", 32 * 1024 * 1024)
-ALLOW_PRIVATE_UPSTREAMS = env_list("BRIDGE_ALLOW_PRIVATE_UPSTREAMS")
+#: Whoever runs `up` owns the machine; commands beside it may name upstreams on it too.
+LOOPBACK = ["127.0.0.0/8", "::1/128", "localhost"]
+ALLOW_PRIVATE_UPSTREAMS = env_list("BRIDGE_ALLOW_PRIVATE_UPSTREAMS") + (LOOPBACK if is_up(DATA_DIR) else [])
 ENCRYPTION_KEYS = encryption_keys(DATA_DIR)
 ENCRYPTION_KEYS_FILE = encryption_keys_file(DATA_DIR)
 #: Who may read /metrics from elsewhere; without it only this machine may.

@@ -1,6 +1,9 @@
 """The first command of a stranger: `manage.py up --demo` on an empty folder."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import anthropic
@@ -12,6 +15,8 @@ from tests.up import Up, up
 from translator.checking import Outcome, check_model
 from translator.core.model_checks.checks import CHECKS
 from translator.core.model_checks.judges import Verdict
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -43,3 +48,10 @@ def test_one_command_gives_a_gateway_that_answers(tmp_path: Path) -> None:
             model="claude-sonnet-5-5", messages=[{"role": "user", "content": "Hello"}]
         ).input_tokens
         assert "password" not in again.text
+        # As in another terminal: an upstream on this machine, as Ollama and vLLM are.
+        words = ["manage.py", "add_upstream", "local", "http://127.0.0.1:11434/v1", "--key", "none"]
+        environment = os.environ | {
+            "DJANGO_SETTINGS_MODULE": "bridgeproject.settings",
+            "BRIDGE_DATA_DIR": str(data_dir),
+        }
+        subprocess.run([sys.executable, *words], check=True, cwd=ROOT, env=environment)

@@ -76,6 +76,14 @@ def test_a_server_that_cannot_start_says_why(embedded):
         embedded.start()
 
 
+def test_a_folder_that_others_may_enter_is_closed_to_them(embedded):
+    postgres_dir(embedded.data_dir).chmod(0o755)
+
+    embedded.start()
+
+    assert embedded.is_running()
+
+
 @pytest.mark.slow
 def test_a_server_that_recovers_for_long_is_waited_for(embedded, caplog):
     caplog.set_level(logging.WARNING, "bridgeproject.database")

@@ -12,8 +12,6 @@ from bridgeproject.database import running_database
 from bridgeproject.demo import running_demo
 from bridgeproject.lock import AlreadyRunning, only_one
 
-LOOPBACK = ("127.0.0.0/8", "::1/128", "localhost")
-
 GREETING = """
 Bridge is up.
 
@@ -80,7 +78,7 @@ class Command(BaseCommand):
 
 def _allow_loopback() -> None:
     """Let upstreams be on this machine: whoever runs `up` is its owner. Workers read the environment."""
-    allowed = [*settings.ALLOW_PRIVATE_UPSTREAMS, *LOOPBACK]
+    allowed = [*settings.ALLOW_PRIVATE_UPSTREAMS, *settings.LOOPBACK]
     settings.ALLOW_PRIVATE_UPSTREAMS = allowed
     os.environ["BRIDGE_ALLOW_PRIVATE_UPSTREAMS"] = ",".join(allowed)
     os.environ["BRIDGE_DATA_DIR"] = str(Path(settings.DATA_DIR))
