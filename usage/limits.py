@@ -58,7 +58,7 @@ class Counts(Protocol):
 
 @dataclass(slots=True)
 class Running:
-    """This worker's running answers by token."""
+    """This worker's running answers by token. A call that takes no place doesn't count: its token has no such limit."""
 
     _counts: dict[int, int] = field(default_factory=dict)
 
@@ -66,9 +66,12 @@ class Running:
         return self._counts.get(token.id, 0)
 
     def enter(self, token: TokenEntry) -> None:
-        self._counts[token.id] = self.of(token) + 1
+        if token.concurrency is not None:
+            self._counts[token.id] = self.of(token) + 1
 
     def leave(self, token: TokenEntry) -> None:
+        if token.concurrency is None:
+            return
         if (running := self.of(token) - 1) > 0:
             self._counts[token.id] = running
         else:

@@ -127,6 +127,18 @@ async def test_answers_at_once_are_limited_and_given_back_once(limits: RateLimit
     assert len(await admitted(limits, token)) == 1
 
 
+async def test_a_call_without_that_limit_takes_no_place_of_its_token(limits: RateLimits) -> None:
+    token = replace(TOKEN, rpm=100, concurrency=1)
+    of_ours = await limits.enter(replace(token, concurrency=None), 0)
+
+    first = await limits.enter(token, 0)
+    of_ours.leave(0)
+
+    assert await admitted(limits, token) == []
+    first.leave(0)
+    assert len(await admitted(limits, token)) == 1
+
+
 async def test_one_token_does_not_use_up_another(limits: RateLimits) -> None:
     token, other = replace(TOKEN, rpm=1), replace(TOKEN, id=2, rpm=1)
 
