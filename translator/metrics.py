@@ -26,6 +26,11 @@ REPAIRED = Counter("bridge_tool_repairs", "What was wrong with tool calls found 
 FOLLOW_UPS = Counter("bridge_follow_ups", "Settled attempts that asked an upstream to go on", ["upstream"])
 STREAMS = Gauge("bridge_streams_open", "Streams to clients", multiprocess_mode="livesum")
 WAITING = Gauge("bridge_calls_waiting", "Calls that wait for a credential", multiprocess_mode="livesum")
+LATENESS = Gauge(
+    "bridge_loop_lateness_seconds",
+    "How late an event loop was at the worst, in the last minute or two",
+    multiprocess_mode="livemax",
+)
 REFUSED_STRANGERS = Counter("bridge_refused_strangers", "Requests with no token of ours")
 
 TOKEN_KINDS = ("input", "cache_read", "cache_write", "output")

@@ -25,6 +25,7 @@ from translator.catalogue import Catalogue
 from translator.compaction import Compactor
 from translator.core.calibration import Calibration
 from translator.core.errors import ClientError
+from translator.lateness import Lateness
 from translator.metrics import STREAMS
 from translator.replies import Whole
 from translator.run import Run, Services
@@ -119,9 +120,11 @@ class Gateway:
             self.summaries, calibration=self.calibration, answer=self.answer, wait_s=summary_wait_s
         )
         self._running = RunningCalls(places or Places())
+        self._lateness = Lateness()
         self._warden: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        self._lateness.start()
         await self.directory.start()
         await self.dispatcher.start()
         await self.last_used.start()
@@ -135,6 +138,7 @@ class Gateway:
         """Settle what is left and close every connection."""
         if self._warden is not None:
             self._warden.cancel()
+        await self._lateness.close()
         for running in self._running:
             if running.stream is not None:
                 await running.stream.aclose()
