@@ -4,6 +4,7 @@ It follows Postgres by NOTIFY and polling. When Postgres is away it goes on with
 """
 
 import asyncio
+import logging
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +17,8 @@ from keys.ring import key_ring
 from keys.secrets import KeyRing
 from keys.snapshot import Snapshot, load_snapshot, read_fingerprint
 from keys.tokens import digest, is_well_formed
+
+logger = logging.getLogger(__name__)
 
 CHANNEL = "bridge_keys"
 POLL_S = 1.5
@@ -121,6 +124,8 @@ class Directory:
             snapshot = await load_snapshot(connection, self._key_ring)
             if self._has_fresh_ring(snapshot):
                 snapshot = await load_snapshot(connection, self._key_ring)
+            if snapshot.undecryptable not in (0, self._snapshot.undecryptable):
+                logger.warning("no encryption key of the ring opens %s of the credentials", snapshot.undecryptable)
             # Only now, so that nobody meets credentials that the old ring doesn't open.
             self._snapshot = snapshot
         self._read_at = time.monotonic()
