@@ -5,7 +5,7 @@ import pytest
 
 from bridgeproject.scrub import MASK, ScrubbingFormatter, scrub
 
-TOKEN = "brg_C49GXven1ApBGMZ64ifeXoqZPzfVOWDwB14bVup"
+TOKEN = "brg_C49GXven1ApBGMZ64ifeXoqZPzfVOWDwB14bVuq"
 
 
 @pytest.mark.parametrize(
