@@ -1,5 +1,6 @@
 """Who may call: every route of the API, every way to say who one is, and browsers of other origins."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,8 @@ from tests.e2e.test_secrecy import LOG_IN
 from tests.gateway import MakeGateway, RunningGateway
 from tests.upstream import ScriptedUpstream
 
+#: How soon a worker knows of a change, and then some.
+KNOWN_WITHIN_S = 2.5
 #: The API's own page, which is for staff.
 PAGES = {"/docs", "/openapi.json", "/"}
 SPELLINGS = {
@@ -63,6 +66,7 @@ def bad_tokens(one: RunningGateway) -> dict[str, str]:
         "UPDATE keys_clienttoken t SET expires_at = now() FROM auth_user u WHERE u.id = user_id AND username = 'late'"
     )
     one.execute("UPDATE auth_user SET is_active = false WHERE username = 'off'")
+    time.sleep(KNOWN_WITHIN_S)
     return {
         "unknown": new_token(),
         "malformed": "brg_x",
