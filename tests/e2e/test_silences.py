@@ -20,6 +20,8 @@ PAUSES = [
     ("script/think,wait=4s,gap=300ms", 1, 0),
 ]
 
+#: A stream may take so long, in seconds, where that is what's tested.
+TOTAL_S = 4
 
 #: What an upstream sends after its last word, and the longest that a client waits for the end, in seconds.
 LAST_WORDS = [chunk(content="Hello"), finish()]
@@ -75,3 +77,28 @@ def test_the_end_is_waited_for_but_not_for_ever(gateway: MakeGateway, upstream: 
         assert seen.ended_well
         assert took_s < longest_s
         assert seen.events[-2]["usage"]["output_tokens"] == 5
+
+
+#: Streams that never keep silent for long, and never end: a word now and then, and as fast as it goes.
+ENDLESS = ["script/ok,frames=4000,gap=40ms", "script/ok,frames=400000,gap=0"]
+
+
+@pytest.mark.parametrize("model", ENDLESS, ids=["slow", "fast"])
+@pytest.mark.timeout(120)
+def test_a_stream_that_goes_on_and_on_ends_at_the_total_limit(
+    gateway: MakeGateway, upstream: ScriptedUpstream, model: str
+) -> None:
+    limited = gateway(upstream=upstream)
+    limited.hurry(first_byte_timeout_s=TOTAL_S, total_timeout_s=TOTAL_S)
+    time.sleep(3)  # so long until every worker knows
+
+    seen = ask(limited, model, max_tokens=100_000)
+
+    assert seen.error == {"type": "timeout_error", "message": f"upstream timed out after {TOTAL_S}s"}
+    assert len(seen.text.split()) > 20
+    [record] = assert_ledger_adds_up(limited, upstream, ended_well={seen.request_id: False})
+    assert record["state"] == "timeout"
+    assert TOTAL_S * 1000 <= record["duration_ms"] < (TOTAL_S + 1) * 1000
+    assert record["source"] in {"partial", "estimated"}
+    states = limited.sql("SELECT cause, failures FROM keys_credentialstate WHERE failures > 0")
+    assert states == [{"cause": "slow", "failures": 1}]
