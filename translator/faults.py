@@ -3,7 +3,7 @@
 from keys.pool.facts import Kind
 from translator.core.errors import ClientError
 from translator.core.openai_chat.errors import connection_error, timeout_error
-from translator.upstream import UpstreamBroke, UpstreamFault, UpstreamRefused, UpstreamTimedOut
+from translator.upstream import UpstreamBroke, UpstreamFault, UpstreamRefused, UpstreamTimedOut, UpstreamUnreadable
 from usage.states import State
 
 
@@ -12,6 +12,8 @@ def judge_fault(fault: UpstreamFault) -> tuple[State, Kind, ClientError]:
     match fault:
         case UpstreamTimedOut():
             return State.TIMEOUT, Kind.TIMEOUT, timeout_error(fault.after_s)
+        case UpstreamUnreadable():
+            return State.UPSTREAM_ERROR, Kind.BAD_ANSWER, connection_error("unreadable")
         case UpstreamBroke():
             return State.TRUNCATED, Kind.NETWORK, connection_error("reset")
         case UpstreamRefused():

@@ -116,6 +116,7 @@ def _fault(fault: Exception) -> str:
         "UpstreamRefused": "its address may not be called",
         "UpstreamUnreachable": "no connection",
         "UpstreamTimedOut": "no answer in time",
+        "UpstreamUnreadable": "its answer is in an encoding that can't be read",
         "TimeoutError": "no answer in time",
     }.get(type(fault).__name__, "the connection broke")
 

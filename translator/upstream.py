@@ -11,6 +11,7 @@ What can go wrong:
   x UpstreamUnreachable   no connection: refused, DNS, TLS
   x UpstreamTimedOut      one of the four clocks ran out: connect, first byte, gap, total
   x UpstreamBroke         the connection ended or broke its own framing in the middle
+    x UpstreamUnreadable  the answer is compressed in a way that we can't, or won't, undo
 """
 
 import asyncio
@@ -36,6 +37,8 @@ MAX_ERROR_BYTES = 64 * 1024
 MAX_WHOLE_BYTES = 64 * 1024 * 1024
 #: Inflated at most this much out of one piece of a compressed answer.
 MAX_INFLATED_BYTES = 4 * 1024 * 1024
+#: Beyond that, an answer that grows to more than this many times of what was sent is a bomb; text grows tenfold or so.
+MAX_GROWTH = 100
 USER_AGENT = "bridge/0.1"
 
 
@@ -62,6 +65,10 @@ class UpstreamTimedOut(UpstreamFault):
 
 class UpstreamBroke(UpstreamFault):
     """The answer ended early or broke HTTP."""
+
+
+class UpstreamUnreadable(UpstreamBroke):
+    """The answer is compressed in a way that can't be undone, or grows beyond measure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,24 +162,29 @@ def _inflater(encoding: str) -> Inflater | None:
     """Build what undoes a content encoding that we asked the upstream not to use.
 
     Raises:
-        UpstreamBroke: The encoding isn't one we can undo.
+        UpstreamUnreadable: The encoding isn't one we can undo.
     """
+    encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         return None
-    if encoding not in ("gzip", "deflate"):
+    if encoding not in ("gzip", "x-gzip", "deflate"):
         msg = f"content-encoding {encoding[:20]}"
-        raise UpstreamBroke(msg)
+        raise UpstreamUnreadable(msg)
     stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    sent = inflated = 0
 
     def inflate(chunk: bytes) -> bytes:
+        nonlocal sent, inflated
         try:
             plain = stream.decompress(chunk, MAX_INFLATED_BYTES)
         except zlib.error as exc:
             msg = "broken compression"
-            raise UpstreamBroke(msg) from exc
-        if stream.unconsumed_tail:
+            raise UpstreamUnreadable(msg) from exc
+        sent += len(chunk)
+        inflated += len(plain)
+        if stream.unconsumed_tail or inflated > max(MAX_INFLATED_BYTES, MAX_GROWTH * sent):
             msg = "compression bomb"
-            raise UpstreamBroke(msg)
+            raise UpstreamUnreadable(msg)
         return plain
 
     return inflate
@@ -276,7 +288,11 @@ class UpstreamClient:
         # Never the library's own words: they may quote a header, and a header holds the credential.
         except (httpx.HTTPError, aiohttp.ClientError, OSError, ValueError) as exc:
             raise UpstreamBroke(type(exc).__name__) from exc
-        return Answer(response)
+        try:
+            return Answer(response)
+        except UpstreamUnreadable:
+            await response.aclose()
+            raise
 
 
 def _refuse_odd(headers: Mapping[str, str]) -> None:

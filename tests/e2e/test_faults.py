@@ -61,7 +61,7 @@ BEFORE_FIRST_BYTE = [
         state="upstream_error",
         sources=NOTHING_USED | CUT_SHORT,
     ),
-    Case(script="gzipbomb=200", status=500, error="api_error", state="truncated", sources=NOTHING_USED),
+    Case(script="gzipbomb=200", status=502, error="api_error", state="upstream_error", sources=NOTHING_USED),
     Case(
         script="redirect=http://127.0.0.1:1/",
         status=502,

@@ -323,6 +323,7 @@ def test_an_error_within_an_answer(kind):
 def test_failures_without_an_answer():
     assert connection_error("dns").message == connection_error("whatever").message == "cannot reach upstream"
     assert connection_error("reset").message == "upstream closed the connection"
+    assert [connection_error(kind).status for kind in ("connect", "reset", "unreadable")] == [500, 500, 502]
     assert (timeout_error(30).status, timeout_error(1.5).message) == (504, "upstream timed out after 1.5s")
     assert protocol_error("x").status == 500
 

@@ -185,6 +185,7 @@ CONNECTION_MESSAGES: Mapping[str, str] = {
     "tls": "cannot reach upstream",
     "refused_address": "upstream address is not allowed",
     "reset": "upstream closed the connection",
+    "unreadable": "upstream sent an answer in an encoding that can't be read",
 }
 
 
@@ -195,7 +196,9 @@ def connection_error(kind: str) -> ClientError:
         kind: A key of `CONNECTION_MESSAGES`; any other is told as an unreachable upstream.
     """
     return ClientError(
-        status=500, type=ErrorType.API, message=CONNECTION_MESSAGES.get(kind, CONNECTION_MESSAGES["connect"])
+        status=502 if kind == "unreadable" else 500,
+        type=ErrorType.API,
+        message=CONNECTION_MESSAGES.get(kind, CONNECTION_MESSAGES["connect"]),
     )
 
 
