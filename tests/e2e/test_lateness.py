@@ -34,4 +34,4 @@ def test_a_worker_that_stood_still_is_seen(gateway: MakeGateway, upstream: Scrip
     until(lambda: lateness_of(two) > 2, within_s=5)
     assert ask(two, "mock-n1-d0").ended_well
     [line] = [line for line in two.log().splitlines() if "the event loop was held up" in line]
-    assert "2." in line
+    assert float(line.split()[-5]) > 2
