@@ -103,7 +103,21 @@ def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def cut_off(make_gateway: MakeGateway, tls_server: Server) -> Iterator[RunningGateway]:
-    """A gateway with an upstream and a route for each fault, and one whose certificate is right."""
+    """A gateway whose upstreams never rest: few calls are made."""
+    with before_faults(make_gateway, tls_server) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def resting(make_gateway: MakeGateway, tls_server: Server) -> Iterator[RunningGateway]:
+    """Another one, whose upstreams may come to rest."""
+    with before_faults(make_gateway, tls_server) as gateway:
+        yield gateway
+
+
+@contextmanager
+def before_faults(make_gateway: MakeGateway, tls_server: Server) -> Iterator[RunningGateway]:
+    """Run a gateway with an upstream and a route for each fault, and one whose certificate is right."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and never listens
         urls = {
@@ -156,24 +170,24 @@ def test_no_connection_is_an_error_of_the_upstream(
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_upstream_that_cannot_be_reached_rests_and_its_credentials_do_not(
-    cut_off: RunningGateway, tls_server: Server, name: str
+    resting: RunningGateway, tls_server: Server, name: str
 ) -> None:
     lengths = itertools.count(10, 10)
 
     def rests() -> bool:
-        ask(cut_off, name, "Hello " * next(lengths), stream=False)  # the same prompt would count once
-        return state_of(cut_off, name).get("state") == "cooling"
+        ask(resting, name, "Hello " * next(lengths), stream=False)  # the same prompt would count once
+        return state_of(resting, name).get("state") == "cooling"
 
     until(rests, within_s=10)
 
-    state = state_of(cut_off, name)
+    state = state_of(resting, name)
     assert (state["cause"], state["failures"]) == ("network", 5), state
-    assert cut_off.sql("SELECT * FROM keys_credentialstate WHERE state <> 'ready' OR failures > 0") == []
+    assert resting.sql("SELECT * FROM keys_credentialstate WHERE state <> 'ready' OR failures > 0") == []
     assert tls_server.heard == []
 
 
-def test_a_certificate_with_the_right_name_is_taken(cut_off: RunningGateway, tls_server: Server) -> None:
-    seen = ask(cut_off, "rightly-named", stream=False)
+def test_a_certificate_with_the_right_name_is_taken(resting: RunningGateway, tls_server: Server) -> None:
+    seen = ask(resting, "rightly-named", stream=False)
 
     assert seen.status == 200, seen
     [heard] = tls_server.heard

@@ -22,6 +22,7 @@ HOSTILE = "<img src=x onerror=alert(1)></script>\u202e\u0645\u0631\u062d\u0628\u
 
 
 def a_lead(name: str, team: str, team_id: int | None = None) -> User:
+    """Make a lead; an id of the team's must be out of the way of those that the roles get anew after each flush."""
     user = User.objects.create_user(name)
     user.groups.add(Group.objects.create(name=team, **({"pk": team_id} if team_id else {})))
     give_role(user, Role.LEAD)

@@ -55,8 +55,8 @@ def test_it_begins_where_errors_are_many() -> None:
 @pytest.fixture
 def broken(dsn: str, tmp_path: Path) -> datetime:
     """An hour in which Bob's requests with one credential fail, after a day in which they didn't."""
-    red = {"team_id": 101, "team_name": "red"}
-    blue = {"team_id": 102, "team_name": "blue", "user_id": 2, "user_name": "bob", "credential_label": "second key"}
+    red = {"team_id": 90101, "team_name": "red"}
+    blue = {"team_id": 90102, "team_name": "blue", "user_id": 2, "user_name": "bob", "credential_label": "second key"}
     end = {"state": State.UPSTREAM_ERROR, "error_type": "overloaded_error", "http_status": 529}
     settle(
         dsn,
@@ -121,7 +121,7 @@ def test_the_page_finds_the_jump_by_itself(broken: datetime) -> None:
 
 
 def test_a_lead_sees_the_own_team_and_not_the_pool(broken: datetime) -> None:
-    charlie = a_lead("charlie", "blue", team_id=101)
+    charlie = a_lead("charlie", "blue", team_id=90101)
 
     response = as_(charlie).get(PAGE)
 

@@ -28,8 +28,8 @@ def root() -> Client:
 @pytest.fixture
 def spent() -> None:
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
-    red = {"team_id": 101, "team_name": "red"}
-    blue = {"team_id": 102, "team_name": "blue", "user_id": 2, "user_name": "bob"}
+    red = {"team_id": 90101, "team_name": "red"}
+    blue = {"team_id": 90102, "team_name": "blue", "user_id": 2, "user_name": "bob"}
     an_hour(hour, **red, requests=1_111)
     an_hour(hour, **red, requests=2_222, upstream_model="qwen-4")
     an_hour(hour, **blue, requests=3_333)
@@ -67,17 +67,17 @@ def test_a_group_leads_to_the_report_about_itself(root: Client, spent: None) -> 
     cells, _row = next(line for line in context["lines"] if line[0][0].text == "red")
     words = {name: values[0] for name, values in parse_qs(urlsplit(cells[0].link).query).items()}
 
-    assert (words["team"], words["by"]) == ("101", "user")
+    assert (words["team"], words["by"]) == ("90101", "user")
     context, _ = shown(root, **words)
     assert [requests for _, requests in rows(context)] == [3_333]
 
 
 def test_a_day_leads_to_its_hours(root: Client, spent: None) -> None:
-    context, _ = shown(root, by="day", team="102")
+    context, _ = shown(root, by="day", team="90102")
     cells, _row = context["lines"][0]
     words = {name: values[0] for name, values in parse_qs(urlsplit(cells[0].link).query).items()}
 
-    assert (words["by"], words["from"], words["team"]) == ("hour", words["to"], "102")
+    assert (words["by"], words["from"], words["team"]) == ("hour", words["to"], "90102")
     context, _ = shown(root, **words)
     assert [requests for _, requests in rows(context)] == [4_444]
 
@@ -93,11 +93,11 @@ def test_every_kind_of_time_can_be_followed(root: Client, spent: None) -> None:
 
 
 def test_the_form_offers_what_the_period_holds(root: Client, spent: None) -> None:
-    context, _ = shown(root, team="102")
+    context, _ = shown(root, team="90102")
 
     choices = {choice.name: choice for choice in context["choices"]}
-    assert choices["team"].options == [("102", "blue"), ("101", "red")]
-    assert choices["team"].chosen == "102"
+    assert choices["team"].options == [("90102", "blue"), ("90101", "red")]
+    assert choices["team"].chosen == "90102"
     assert [label for _, label, _ in context["kept"]] == ["team blue"]
     assert choices["model"].options == [("glm-5", "glm-5"), ("qwen-4", "qwen-4")]
     assert choices["user"].options == [("1", "alice"), ("2", "bob")]
@@ -143,14 +143,14 @@ def test_the_url_is_the_whole_state(root: Client, spent: None) -> None:
 
 
 def test_charlie_sees_the_own_team_only(spent: None) -> None:
-    charlie = a_lead("charlie", "blue", team_id=102)
+    charlie = a_lead("charlie", "blue", team_id=90102)
 
     context, page = shown(as_(charlie), by="team")
 
     assert [text for text, _ in rows(context)] == [["blue"]]
     assert "red" not in {label for choice in context["choices"] for _, label in choice.options}
     assert "1,111" not in page
-    context, _ = shown(as_(charlie), team="101")
+    context, _ = shown(as_(charlie), team="90101")
     assert rows(context) == []
 
 

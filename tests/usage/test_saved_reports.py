@@ -16,13 +16,13 @@ SAVED = f"{PAGE}saved/"
 
 @pytest.fixture
 def alice() -> User:
-    return a_lead("alice", "red", 101)
+    return a_lead("alice", "red", 90101)
 
 
 @pytest.fixture
 def colleague(alice: User) -> User:
-    user = a_lead("bob", "other red", 103)
-    user.groups.add(101)
+    user = a_lead("bob", "other red", 90103)
+    user.groups.add(90101)
     return User.objects.get(pk=user.pk)
 
 
@@ -65,8 +65,8 @@ def test_a_name_is_given_once_the_second_time_replaces(alice: User) -> None:
 
 def test_a_report_is_seen_by_the_team_that_it_is_shared_with(alice: User, colleague: User) -> None:
     save(as_(alice), "mine")
-    shared = save(as_(alice), "ours", team="101")
-    charlie = a_lead("charlie", "blue", 102)
+    shared = save(as_(alice), "ours", team="90101")
+    charlie = a_lead("charlie", "blue", 90102)
 
     assert shown(as_(alice)) == ["mine", "ours"]
     assert shown(as_(colleague)) == ["ours"]
@@ -78,9 +78,9 @@ def test_a_report_is_seen_by_the_team_that_it_is_shared_with(alice: User, collea
 
 
 def test_a_report_is_shared_with_no_foreign_team(alice: User) -> None:
-    a_lead("charlie", "blue", 102)
+    a_lead("charlie", "blue", 90102)
 
-    assert save(as_(alice), team="102").team is None
+    assert save(as_(alice), team="90102").team is None
     assert save(as_(alice), "other", team="9" * 30).team is None
 
 
