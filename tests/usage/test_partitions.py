@@ -30,7 +30,8 @@ def test_the_migration_makes_this_month_and_two_more() -> None:
     now = timezone.now()
 
     assert partition_of(now) in partitions(connection)
-    assert len(partitions(connection)) == 4
+    # Other tests may have made months that are over.
+    assert len([name for name in partitions(connection) if name >= partition_of(now)]) == 4
     assert where(a_record_of(now)) == partition_of(now)
 
 
