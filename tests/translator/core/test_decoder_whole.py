@@ -88,6 +88,7 @@ FAILURES = {
     "a detail": (b'{"detail":"boom"}', "api_error", "boom"),
     "a code and a word for it": (b'{"code":"InvalidParameter","message":"boom"}', "api_error", "boom"),
     "a code that is a status": (b'{"code":500,"msg":"boom","success":false}', "api_error", "boom"),
+    "a message alone": (b'{"message":"boom"}', "api_error", "boom"),
     "minimax's": (b'{"choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}', "billing_error", "insufficient balance"),
     "minimax's, of nothing": (b'{"choices":null,"base_resp":{"status_code":0,"status_msg":"success"}}', "api_error", "upstream returned no choices"),
     "a finish that is an error": (message("x", reason="error"), "api_error", "upstream failed to finish the answer"),

@@ -204,6 +204,7 @@ SERVER_RESULTS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"type": "mcp_tool_result", "content": [{"type": "text", "text": "done"}]}, "done"),
     ({"type": "mcp_tool_result", "content": "done"}, "done"),
+    ({"type": "mcp_tool_result", "content": [None, {"type": "text", "text": "done"}]}, "done"),
 ]
 
 

@@ -206,6 +206,7 @@ REPAIRS = {
     "arguments that are words": (tag('{"name": "Bash", "arguments": "ls -l"}'), [("Bash", {"INVALID_JSON": "ls -l"})], ["tool_arguments_quoted", "tool_json_invalid"]),
     "arguments that make no sense": (tag('{"name": "Read", "arguments": {"path" 5}}') + " x", [("Read", {"INVALID_JSON": '{"path" 5}}'}), "x"], ["tool_json_invalid"]),
     "arguments that make no sense, to the end": ('<tool_call>{"name": "Read", "arguments": {"path" 5}}', [("Read", {"INVALID_JSON": '{"path" 5}}'})], ["tool_json_invalid"]),
+    "a string of arguments that ends in itself": ('<tool_call>{"name": "Read", "arguments": "{', [("Read", {"INVALID_JSON": '"{'})], ["tool_arguments_quoted", "tool_json_invalid"]),
     "named arguments that make no sense": ('[TOOL_CALLS]Read[ARGS]{"path" 5}</tool_call>', [("Read", {"INVALID_JSON": '{"path" 5}'})], ["tool_json_invalid"]),
     "a tag that never ends within a call": ("<function=Read>\n<parameter=path\n</function>x", [("Read", {"INVALID_JSON": "<parameter=path"}), "x"], ["tool_json_invalid"]),
     "a key that never ends": ("<tool_call>Read<arg_key>path</tool_call>x", [("Read", {"INVALID_JSON": "<arg_key>path"}), "x"], ["tool_json_invalid"]),
