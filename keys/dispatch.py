@@ -5,7 +5,6 @@ by `keys.store` in its own task.
 """
 
 import asyncio
-import contextlib
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Mapping
@@ -24,6 +23,7 @@ from keys.pool.health import READY, Health
 from keys.pool.score import Record
 from keys.pool.trial import Trial
 from keys.pool.verdicts import SHAREABLE, Cause, State, judge
+from keys.tasks import end_task
 
 __all__ = ["Attempt", "Claim", "Dispatcher", "Kind", "Outcome", "Reason", "Refusal"]
 
@@ -114,10 +114,7 @@ class Dispatcher:
         self._ticker = asyncio.create_task(self._tick(), name="keys windows")
 
     async def close(self) -> None:
-        if self._ticker is not None:
-            self._ticker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._ticker
+        await end_task(self._ticker)
         if self._mirror.store is not None:
             await self._mirror.store.close()
 

@@ -1,12 +1,13 @@
 """What one worker gathers about client tokens in memory and writes down together, never on a request's path."""
 
 import asyncio
-import contextlib
 import logging
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import psycopg
+
+from keys.tasks import end_task
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +31,7 @@ class Gathered[Item](ABC):
 
     async def close(self) -> None:
         """Write what is gathered, and stop."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
         await self._write()
 
     @abstractmethod

@@ -4,12 +4,13 @@ A lost connection is opened again with growing pauses; until then the follower's
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
+
+from keys.tasks import end_task
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +44,7 @@ class Follower:
     async def close(self) -> None:
         if self._task is None:
             return
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await end_task(self._task)
 
     async def _follow(self) -> None:
         pause_s = PAUSE_INITIAL_S

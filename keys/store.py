@@ -20,6 +20,7 @@ from keys.listening import Follower
 from keys.pool.health import Health
 from keys.pool.load import Crew
 from keys.pool.verdicts import Cause, State
+from keys.tasks import end_task
 
 logger = logging.getLogger(__name__)
 
@@ -151,9 +152,7 @@ class StateStore:
         await self._follower.close()
         if self._writer is None:
             return
-        self._writer.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._writer
+        await end_task(self._writer)
         with contextlib.suppress(psycopg.Error, OSError, TimeoutError):
             async with asyncio.timeout(5), await self._connect() as connection:
                 await self._write_pending(connection)

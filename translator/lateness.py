@@ -6,8 +6,8 @@ A task sleeps, and looks by how much it woke too late. It costs requests nothing
 import asyncio
 import logging
 import time
-from contextlib import suppress
 
+from keys.tasks import end_task
 from translator.metrics import LATENESS
 
 logger = logging.getLogger(__name__)
@@ -35,10 +35,7 @@ class Lateness:
         self._task = asyncio.create_task(self._run(), name="loop's lateness")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -17,6 +17,7 @@ from keys.entries import RouteEntry
 from keys.last_refused import LastRefused
 from keys.last_used import LastUsed
 from keys.secrets import parse_key_ring
+from keys.tasks import end_task
 from keys.waiting import WaitingRoom
 from translator import refusals
 from translator.bookkeeping import Caller
@@ -136,8 +137,7 @@ class Gateway:
 
     async def aclose(self) -> None:
         """Settle what is left and close every connection."""
-        if self._warden is not None:
-            self._warden.cancel()
+        await end_task(self._warden)
         await self._lateness.close()
         for running in self._running:
             if running.stream is not None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import psycopg
 
+from keys.tasks import end_task
 from translator.core.calibration import PLACES_MAX, Calibration, Measured, Place
 from usage.cleaning import clean_text
 from usage.connection import AWAY, LedgerConnection
@@ -47,10 +48,7 @@ class CalibrationStore:
 
     async def close(self) -> None:
         """Stop, and write what is new."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
         await self.write()
 
     async def write(self) -> None:

@@ -9,6 +9,7 @@ from asgiref.sync import sync_to_async
 from django.db import connection as django_connection
 from django.utils import timezone
 
+from keys.tasks import end_task
 from usage.alerts import warn_of_budgets
 from usage.budgets import BudgetBook
 from usage.connection import AWAY, LedgerConnection
@@ -49,10 +50,7 @@ class Keeper:
 
     async def close(self) -> None:
         """Stop, and take the lease away if nothing is left open."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
         with suppress(psycopg.Error, *AWAY):
             if not self._writer.backlog:
                 await leave(self._connection, self._writer.worker_id)

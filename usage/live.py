@@ -18,6 +18,7 @@ import psycopg
 from django.utils import timezone
 
 from keys.ring import key_ring
+from keys.tasks import end_task
 from usage.connection import AWAY, LedgerConnection
 from usage.glance import statement, tidy
 from usage.visibility import Scope
@@ -115,10 +116,7 @@ class LiveFeed:
 
     async def close(self) -> None:
         """Stop asking; whoever watches still hears nothing more."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
         await self._connection.close()
 
     async def _run(self) -> None:

@@ -7,7 +7,6 @@ told of once until it serves again, of several workers by one, and all that is f
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
@@ -15,6 +14,7 @@ import psycopg
 
 from keys.entries import CredentialEntry, UpstreamEntry
 from keys.standing import CAUSES
+from keys.tasks import end_task
 from usage.alerts import tell
 from usage.connection import AWAY, LedgerConnection
 
@@ -97,10 +97,7 @@ class PoolAlerts:
         self._task = asyncio.create_task(self._run(), name="pool alerts")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
         await self._connection.close()
 
     async def look(self) -> None:

@@ -7,13 +7,13 @@ for no disk, and what a crash of Postgres takes along is a minute's count.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
 import psycopg
 
 from keys.entries import TokenEntry
+from keys.tasks import end_task
 from usage.connection import LedgerConnection
 from usage.limits import (
     REQUESTS,
@@ -75,10 +75,7 @@ class SharedCounts:
         self._task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
         await self._connection.close()
 
     async def take(self, token: TokenEntry, tokens: int) -> Levels:
