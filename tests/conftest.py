@@ -1,5 +1,7 @@
 """Fixtures that more than one folder of tests uses."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -19,6 +21,10 @@ __all__ = [
     "upstream_process",
 ]
 
+#: Files with long tests begin first and those with short ones last, so that no process is left with a long one at the end.
+EARLY = ("browser/test_all_pages.py", "e2e/", "browser/", "usage/", "members/", "keys/")
+TESTS = Path(__file__).parent
+
 # How long an example takes is the machine's affair.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -28,3 +34,13 @@ settings.load_profile("untimed")
 def django_db_keepdb() -> bool:
     """Keep the database: it goes with its server, and dropping it fails while any thread still holds a connection."""
     return True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_lateness)
+
+
+def _lateness(item: pytest.Item) -> int:
+    path = item.path.relative_to(TESTS).as_posix()
+    return next((number for number, start in enumerate(EARLY) if path.startswith(start)), len(EARLY))
