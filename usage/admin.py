@@ -20,7 +20,7 @@ from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
 from keys.searching import SearchInTime
 from usage.budgets import is_over, period_end
 from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter, export_links
-from usage.forms import KINDS, MICRO, NANO, BudgetForm, PriceForm
+from usage.forms import EDITABLE, KINDS, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
 from usage.paging import CappedList
 from usage.reports import today_summary
@@ -164,6 +164,10 @@ class BudgetAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is 
             (title, {"fields": [name for name in options["fields"] if name not in self.readonly_fields]})
             for title, options in self.fieldsets
         ]
+
+    def save_model(self, request: HttpRequest, obj: Budget, form: BudgetForm, change: bool) -> None:
+        # What running requests spend and hold meanwhile is not the form's to write.
+        obj.save(update_fields=EDITABLE if change else None)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Budget]:
         budgets: QuerySet[Budget] = super().get_queryset(request).annotate(owner=_owner())

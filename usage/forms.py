@@ -30,6 +30,11 @@ OTHERWISE = {
     "cache_write": "Empty: as input.",
     "thinking": "Empty: as output.",
 }
+#: What the form of a budget writes; the rest of its row is the ledger's.
+EDITABLE = (
+    "name", "subject", "subject_id", "aliases", "period", "unit", "enabled", "limit",
+    "warn_percents", "warn_emails", "warn_webhook",
+)  # fmt: skip
 KINDS = ("input", "output", "cache_read", "cache_write", "thinking")
 
 
@@ -86,7 +91,10 @@ class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        #: Whose it is and its unit, which stay; None for a new one.
+        self._counted_as: tuple[str, int, str] | None = None
         if self.instance.pk:
+            self._counted_as = (self.instance.subject, self.instance.subject_id, self.instance.unit)
             self.initial[self.instance.subject] = self.instance.subject_id
             scale = NANO if self.instance.unit == Budget.Unit.USD else 1
             self.initial["amount"] = Decimal(self.instance.limit) / scale
@@ -105,8 +113,12 @@ class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
         if len(chosen) != 1:
             msg = "Choose one: a user, a team or a client token."
             raise ValidationError(msg)
-        (self.instance.subject, owner), amount = chosen[0], cleaned.get("amount")
-        self.instance.subject_id = owner.pk
+        (subject, owner), amount = chosen[0], cleaned.get("amount")
+        whose = (subject, owner.pk, cleaned.get("unit"))
+        if self._counted_as is not None and whose != self._counted_as:
+            msg = "What is spent was counted for another owner or in another unit: add a budget of its own instead."
+            raise ValidationError(msg)
+        self.instance.subject, self.instance.subject_id = subject, owner.pk
         if amount is not None:
             limit = amount * (NANO if cleaned.get("unit") == Budget.Unit.USD else 1)
             if limit != int(limit) or limit > LIMIT_MAX:

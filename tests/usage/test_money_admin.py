@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db.models.signals import pre_save
 from django.test import Client
 from django.utils import timezone
 
@@ -37,6 +38,37 @@ def test_a_budget_is_written_in_usd_and_held_in_1e_9(alice: Client) -> None:
     listed = alice.get("/admin/usage/budget/").content.decode()
     assert "0.00 of 12.50 USD" in listed
     assert "team core" in listed
+
+
+def test_what_is_spent_while_a_form_is_saved_stays_counted(alice: Client) -> None:
+    alice.post("/admin/usage/budget/add/", a_form(user=User.objects.get().pk))
+    budget = Budget.objects.get()
+
+    def settles_meanwhile(sender: Any, instance: Budget, **_: Any) -> None:
+        Budget.objects.filter(pk=instance.pk).update(spent=700, reserved=30, warned_percent=50)
+
+    pre_save.connect(settles_meanwhile, sender=Budget)
+    try:
+        alice.post(f"/admin/usage/budget/{budget.pk}/change/", a_form(user=User.objects.get().pk, amount="20"))
+    finally:
+        pre_save.disconnect(settles_meanwhile, sender=Budget)
+
+    budget.refresh_from_db()
+    assert (budget.limit, budget.spent, budget.reserved, budget.warned_percent) == (20_000_000_000, 700, 30, 50)
+
+
+@pytest.mark.parametrize("change", [{"unit": "tokens", "amount": "20"}, {"user": "", "team": "core"}])
+def test_what_is_spent_never_counts_in_another_unit_or_for_another(change: dict[str, Any], alice: Client) -> None:
+    mine = {"user": User.objects.get().pk}
+    alice.post("/admin/usage/budget/add/", a_form(**mine))
+    budget = Budget.objects.get()
+    change = change | ({"team": Group.objects.create(name="core").pk} if "team" in change else {})
+
+    response = alice.post(f"/admin/usage/budget/{budget.pk}/change/", a_form(**mine | change))
+
+    assert "add a budget of its own" in str(response.context["adminform"].form.errors)
+    budget.refresh_from_db()
+    assert (budget.unit, budget.subject) == ("usd", "user")
 
 
 def test_a_budget_may_be_for_some_models(alice: Client) -> None:
