@@ -7,7 +7,7 @@ from dataclasses import replace
 from keys.mirror import Mirror
 from keys.pool.health import READY, after_exhaustion, after_failure, after_success
 from keys.pool.trial import About, Finding, against_model
-from keys.pool.verdicts import Cause, Verdict
+from keys.pool.verdicts import Cause, State, Verdict
 from keys.store import StateKey, Subject
 
 #: 429s on this many credentials within so many seconds mean that the account or address is limited.
@@ -56,14 +56,16 @@ class Conclusions:
     def _count_one(self, finding: Finding, kind: str) -> None:
         if finding.verdict.cause is Cause.NO_ACCESS and not finding.is_proven:
             return  # as far as we know nobody has such a model: clients may have made it up
+        if finding.verdict.is_quota:
+            finding = replace(finding, about=About.CREDENTIAL_MODEL, is_proven=True)
         if self._is_the_models(finding):
             finding = against_model(finding)
         key = _key(finding)
         if not finding.is_proven and self._is_known_kind(key, finding, kind):
             return
-        may_rest = finding.about is not About.CREDENTIAL_MODEL or self._may_eject(finding)
+        may_rest = finding.verdict.rule.state is not State.EJECTED or self._may_eject(finding)
         self._fail(key, finding.verdict, may_rest=may_rest)
-        if finding.verdict.cause is Cause.RATE_LIMIT:
+        if finding.verdict.cause is Cause.RATE_LIMIT and not finding.verdict.is_quota:
             self._note_throttle(finding)
 
     def _fail(self, key: StateKey, verdict: Verdict, *, may_rest: bool = True) -> None:

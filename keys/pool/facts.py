@@ -7,6 +7,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
+from translator.core.retry_after import wait_in
+
 
 class Kind(StrEnum):
     """How an attempt ended."""
@@ -57,6 +59,11 @@ class Announced:
     #: Seconds until an exhausted allowance is full again; None when none is exhausted.
     exhausted_for_s: float | None = None
 
+    @property
+    def wait_s(self) -> float | None:
+        """How long to wait, by the best word there is; None when there is none, and "0" says nothing."""
+        return self.retry_after_s or self.exhausted_for_s or None
+
 
 #: `1m30s`, `6ms`, `12.5s`, as OpenAI-compatible upstreams write durations.
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
@@ -66,28 +73,41 @@ EPOCH_S = 1_000_000_000
 EPOCH_MS = 1_000_000_000_000
 
 
+ANTHROPIC_KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 #: What is left of an allowance, and when it is full again.
 ALLOWANCES = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
-    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
-    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    *((f"anthropic-ratelimit-{kind}-remaining", f"anthropic-ratelimit-{kind}-reset") for kind in ANTHROPIC_KINDS),
 )
+#: A quota of the day, in Google's words, which still announce the end of the minute.
+DAILY = re.compile(r"PerDay")
+DAILY_S = 3600.0
 
 
-def read_announced(headers: Mapping[str, str], *, now: float) -> Announced:
-    """Read `Retry-After` (seconds or a date), `retry-after-ms`, and the allowances.
+def read_announced(headers: Mapping[str, str], text: str = "", *, now: float) -> Announced:
+    """Read `Retry-After` (seconds or a date), `retry-after-ms`, the allowances, and what else the error says.
+
+    Args:
+        text: The error's body or words, which say it where the headers don't.
+        now: By our clock. The answer's own `date` is believed before it: dates are of the upstream's clock.
 
     Sources: RFC 9110 10.2.3; https://platform.openai.com/docs/guides/rate-limits (2026-11);
     https://docs.anthropic.com/en/api/rate-limits (2026-11).
     """
+    now = _moment(headers.get("date", "")) or now
     exhausted = [
         seconds
         for left, reset in ALLOWANCES
         if headers.get(left, "").strip() == "0" and (seconds := _seconds(headers.get(reset, ""), now)) is not None
     ]
-    return Announced(retry_after_s=_retry_after_s(headers, now), exhausted_for_s=max(exhausted, default=None))
+    retry_after_s = _retry_after_s(headers, now)
+    if not retry_after_s and text:
+        retry_after_s = wait_in(text) or retry_after_s
+        if DAILY.search(text):
+            retry_after_s = max(retry_after_s or 0.0, DAILY_S)
+    return Announced(retry_after_s=retry_after_s, exhausted_for_s=max(exhausted, default=None))
 
 
 def _retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
@@ -117,10 +137,16 @@ def _from_number(number: float, now: float) -> float:
 
 
 def _from_date(text: str, now: float) -> float | None:
+    moment = _moment(text)
+    return None if moment is None else max(0.0, moment - now)
+
+
+def _moment(text: str) -> float | None:
+    """Read a date with its zone as Unix time."""
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            date = parse(text)
+            date = parse(text[:HEADER_CHARS_MAX])
         except (ValueError, TypeError, OverflowError):
             continue
-        return None if date.tzinfo is None else max(0.0, date.timestamp() - now)
+        return None if date.tzinfo is None else date.timestamp()
     return None

@@ -8,6 +8,10 @@ from keys.pool.verdicts import ANNOUNCED_MAX_S, ANNOUNCING, RULES, Cause, Growth
 JITTER_SHARE = 0.1
 
 
+#: What attempts that were under way tell of something that rests already never makes it look better than it is.
+GRAVITY = (State.READY, State.COOLING, State.EJECTED, State.QUARANTINED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """What is known of a credential, of a model on it, of an upstream, or of a model on that."""
@@ -91,17 +95,17 @@ def own_rest_s(rule: Rule, rests: int) -> float:
 def _announced_s(verdict: Verdict) -> float | None:
     if verdict.cause not in ANNOUNCING:
         return None
-    seconds = verdict.announced.retry_after_s
-    if seconds is None:
-        seconds = verdict.announced.exhausted_for_s
+    seconds = verdict.announced.wait_s
     # Only a rate limit is about the one credential and may hold it back for long.
     most = ANNOUNCED_MAX_S if verdict.cause is Cause.RATE_LIMIT else verdict.rule.rest_max_s
     return None if seconds is None else min(seconds, most)
 
 
 def _resting(health: Health, state: State, rest_s: float, now: float, before: Health) -> Health:
-    """Rest from now on; a longer rest that was there already stays."""
+    """Rest from now on; a longer rest that was there already stays, and so does a graver reason for it."""
     if rest_s <= 0:
         return health
     until = max(now + rest_s, before.until or 0.0)
+    if before.is_resting(now) and GRAVITY.index(before.state) > GRAVITY.index(state):
+        return replace(before, until=until, last_failure_at=health.last_failure_at, changed_at=now)
     return replace(health, state=state, until=until)

@@ -268,10 +268,16 @@ class Verdict:
     def rule(self) -> Rule:
         return RULES[self.cause]
 
+    @property
+    def is_quota(self) -> bool:
+        """Whether a rate limit lasts longer than a minute's: a quota, which nearly all upstreams count by model."""
+        wait_s = self.announced.wait_s
+        return self.cause is Cause.RATE_LIMIT and wait_s is not None and wait_s > self.rule.rest_max_s
+
 
 def judge(outcome: Outcome, *, now: float) -> Verdict:
     """Say what an outcome means, from its kind, status, headers and words."""
-    announced = read_announced(outcome.headers, now=now)
+    announced = read_announced(outcome.headers, outcome.error_text[:TEXT_CHARS_MAX], now=now)
     cause = KINDS.get(outcome.kind)
     if cause is None:
         cause = _cause_of_answer(outcome)

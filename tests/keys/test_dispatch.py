@@ -318,6 +318,50 @@ def test_429s_on_three_credentials_pause_the_whole_upstream() -> None:
     assert refusal.retry_after_s == pytest.approx(20, rel=0.11)
 
 
+def test_a_quota_of_one_model_leaves_the_credential_to_the_others() -> None:
+    acme = pool(credential(1))
+    other = route(target(model="other"))
+    acme.answers[1] = answer(429, retry_after="43200")
+    acme.request(asks_resting=False)
+
+    acme.answers[1] = OK
+
+    assert isinstance(acme.request(asks_resting=False), Refusal)
+    assert acme.request(other, asks_resting=False) is OK
+    acme.clock.time += 3600 * 1.2
+    assert acme.request(asks_resting=False) is OK
+
+
+def test_a_rate_limit_of_the_minute_is_the_credentials_whatever_the_model() -> None:
+    acme = pool(credential(1))
+    acme.answers[1] = answer(429, retry_after="60")
+    acme.request(asks_resting=False)
+
+    assert isinstance(acme.request(route(target(model="other")), asks_resting=False), Refusal)
+
+
+def test_quotas_of_several_credentials_do_not_pause_the_upstream() -> None:
+    acme = pool(*credentials(9))
+    acme.answers = {number: answer(429, retry_after="43200") for number in range(1, 7)}
+
+    for _ in range(9):
+        last = acme.request()
+
+    assert last is OK
+    assert sorted(acme.calls[:6]) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_429_that_asks_for_no_wait_rests_all_the_same() -> None:
+    acme = pool(*credentials(2))
+    acme.answers = {number: answer(429, retry_after="0") for number in (1, 2)}
+
+    for _ in range(20):
+        refusal = acme.request()
+
+    assert isinstance(refusal, Refusal)
+    assert acme.calls == [1, 2]
+
+
 def test_429s_with_successes_in_between_are_the_credentials_own() -> None:
     acme = pool(*credentials(8))
     acme.answers = {number: answer(429, retry_after="20") for number in (1, 3, 5)}

@@ -7,6 +7,7 @@ import pytest
 from keys.dispatch import Kind, Outcome
 from keys.pool.board import MODELS_MAX, Board, Choice, Saturated
 from keys.pool.budget import RetryBudget
+from keys.pool.facts import Announced
 from keys.pool.failover import ATTEMPTS_MAX
 from keys.pool.health import Health, after_exhaustion, after_failure, after_success, own_rest_s
 from keys.pool.load import Crew, Load
@@ -38,6 +39,32 @@ def test_attempts_under_way_when_a_rest_began_do_not_lengthen_it() -> None:
         health = after_failure(health, Verdict(cause=Cause.RATE_LIMIT), now=NOW, jitter=0)
 
     assert health.until == NOW + 1
+
+
+@pytest.mark.parametrize(
+    ("grave", "lesser", "until"),
+    [
+        (Verdict(cause=Cause.NO_CREDIT), Verdict(cause=Cause.RATE_LIMIT), 1800),
+        (
+            Verdict(cause=Cause.NO_CREDIT),
+            Verdict(cause=Cause.RATE_LIMIT, announced=Announced(retry_after_s=3600)),
+            3600,
+        ),
+        (Verdict(cause=Cause.NO_ACCESS), Verdict(cause=Cause.RATE_LIMIT), 3600),
+    ],
+)
+def test_what_was_under_way_never_makes_a_rest_look_better(grave: Verdict, lesser: Verdict, until: int) -> None:
+    resting = after_failure(Health(), grave, now=NOW, jitter=0)
+
+    after = after_failure(resting, lesser, now=NOW + 0.001, jitter=0)
+    exhausted = after_exhaustion(resting, 30, now=NOW + 0.001, jitter=0)
+
+    assert (after.state, after.cause, after.until) == (
+        grave.rule.state,
+        grave.cause,
+        pytest.approx(NOW + until, abs=0.01),
+    )
+    assert (exhausted.state, exhausted.until) == (grave.rule.state, resting.until)
 
 
 def test_jitter_only_lengthens_a_rest() -> None:

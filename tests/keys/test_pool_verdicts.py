@@ -386,6 +386,54 @@ def test_headers_are_read(headers: dict[str, str], announced: Announced) -> None
     assert read_announced(headers, now=NOW) == announced
 
 
+GEMINI = """[{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "You exceeded your current quota.",
+ "details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": "%s"}]},
+ {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}]}}]"""
+CODEX = '{"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached", "resets_in_seconds": 5400}}'
+
+
+@pytest.mark.parametrize(
+    ("headers", "text", "wait_s"),
+    [
+        ({}, "Rate limit reached on tokens per min (TPM). Please try again in 6m12s.", 372),
+        ({"retry-after": "7"}, "Please try again in 20s.", 7),
+        ({"retry-after": "0"}, "Please try again in 20s.", 20),
+        ({}, GEMINI % "GenerateRequestsPerMinutePerProjectPerModel-FreeTier", 34.5),
+        ({}, GEMINI % "GenerateRequestsPerDayPerProjectPerModel-FreeTier", 3600),
+        ({"retry-after": "43200"}, GEMINI % "GenerateRequestsPerDayPerProjectPerModel", 43_200),
+        ({}, CODEX, 5400),
+        ({}, '{"error": {"retry_after": "12.5"}}', 12.5),
+        ({}, '{"error": {"details": [{"metadata": {"quotaResetDelay": "373.8ms"}}]}}', 0.3738),
+        ({}, "Your quota will reset after 1h2m3s.", 3723),
+        ({}, "try again in 9 lives", None),
+    ],
+)
+def test_the_wait_is_read_from_the_words_where_no_header_says_it(
+    headers: dict[str, str], text: str, wait_s: float | None
+) -> None:
+    assert (
+        judge(Outcome(kind=Kind.HTTP_ERROR, status=429, error_text=text, headers=headers), now=NOW).announced.wait_s
+        == wait_s
+    )
+
+
+@pytest.mark.parametrize("skew_s", [-5400, 5400])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry-after": "Fri, 15 Jan 2027 08:00:30 GMT"},
+        {
+            "anthropic-ratelimit-input-tokens-remaining": "0",
+            "anthropic-ratelimit-input-tokens-reset": "2027-01-15T08:00:30Z",
+        },
+    ],
+)
+def test_dates_are_of_the_upstreams_clock(headers: dict[str, str], skew_s: int) -> None:
+    told = read_announced({"date": "Fri, 15 Jan 2027 08:00:00 GMT", **headers}, now=NOW + skew_s)
+
+    assert told.wait_s == 30
+
+
 @pytest.mark.parametrize("text", ["model" * 10_000, "access " * 10_000, "invalid api" * 10_000, "api key " * 10_000])
 def test_a_long_error_text_is_judged_in_no_time(text: str) -> None:
     for status in (200, 400, 403, 404, 429, 500, 503):

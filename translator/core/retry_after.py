@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-__all__ = ["MAX_TOLD_S", "told_retry_after"]
+__all__ = ["MAX_TOLD_S", "told_retry_after", "wait_in"]
 
 #: Longest wait told to a client: Claude Code gives up at once on a longer one, and the SDKs would sit it out.
 MAX_TOLD_S = 60
 DURATION = re.compile(r"(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)s)?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)ms)?")  # fmt: skip
 SECONDS = (86_400, 3600, 60, 1, 0.001)
-IN_TEXT = re.compile(r"(?:try again|retry|available) (?:in|after) ([0-9hms.]{1,24})", re.IGNORECASE)
+IN_TEXT = re.compile(r"(?:try again|retry|available|resets?) (?:in|after) ([0-9hms.]{1,24})", re.IGNORECASE)
 #: The same with the unit as a word.
 WORDED = re.compile(
     r"(?:try again|retry|available|wait) (?:(?:in|after|for) )?([0-9]{1,6}(?:\.[0-9]{1,6})?) (milli|sec|min|hour)",
@@ -25,7 +25,12 @@ WORDED = re.compile(
 )
 UNITS = {"milli": 0.001, "sec": 1, "min": 60, "hour": 3600}
 #: Keys of an error object that say it in seconds.
-BODY_KEYS = ("retry_after", "retry_after_seconds")
+BODY_KEYS = ("retry_after", "retry_after_seconds", "resets_in_seconds")
+#: These and Google's durations in a body that nobody parsed.
+IN_BODY = re.compile(
+    rf'"(?:{"|".join(BODY_KEYS)})"\s*:\s*"?([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?)[",\s}}]'
+    r'|"(?:retryDelay|quotaResetDelay)"\s*:\s*"([0-9hms.]{1,24})"'
+)
 #: A larger number is a point in time, in milliseconds if it is larger still.
 EPOCH_S, EPOCH_MS = 10**9, 10**12
 
@@ -44,6 +49,11 @@ def told_retry_after(
     return {} if wait is None else {"retry-after": str(min(MAX_TOLD_S, max(1, math.ceil(wait))))}
 
 
+def wait_in(text: str) -> float | None:
+    """Return the seconds that an upstream's error asks to wait, by its words or its unparsed body; None when it doesn't say."""
+    return next(_waits_in(text), None)
+
+
 def _waits(headers: Mapping[str, str], text: str, body: Mapping[str, Any]) -> Iterator[float]:
     """Yield what each place says, best place first."""
     now = _date(headers.get("date", ""))
@@ -55,6 +65,13 @@ def _waits(headers: Mapping[str, str], text: str, body: Mapping[str, Any]) -> It
     if resets:
         yield max(resets)
     yield from _told_in(body)
+    yield from _waits_in(text)
+
+
+def _waits_in(text: str) -> Iterator[float]:
+    if found := IN_BODY.search(text):
+        seconds, duration = found.groups()
+        yield from _number(seconds, unit_s=1) if seconds else _duration(duration)
     if found := IN_TEXT.search(text):
         yield from _duration(found.group(1).rstrip("."))
     if found := WORDED.search(text):
@@ -68,7 +85,7 @@ def _told_in(body: Mapping[str, Any]) -> Iterator[float]:
     details = body.get("details")
     for detail in details if isinstance(details, list) else ():
         match detail:
-            case {"retryDelay": str(delay)}:
+            case {"retryDelay": str(delay)} | {"metadata": {"quotaResetDelay": str(delay)}}:
                 yield from _duration(delay)
 
 

@@ -288,6 +288,8 @@ def test_the_wish_may_stand_in_the_text(text, expected):
     [
         {"retry_after": 9},
         {"retry_after_seconds": "8.5"},
+        {"resets_in_seconds": 9},
+        {"details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "metadata": {"quotaResetDelay": "8.5s"}}]},
         {"details": [7, {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "9s"}]},
     ],
 )
