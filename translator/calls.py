@@ -14,7 +14,7 @@ from zlib import crc32
 
 import orjson
 
-from keys.entries import CredentialEntry, ModelEntry, UpstreamEntry
+from keys.entries import CredentialEntry, ModelEntry, Target, UpstreamEntry
 from keys.models import PLAIN, Dialect
 from translator.core.errors import ClientError
 from translator.core.exchange import Exchange
@@ -167,6 +167,13 @@ def facts_of(name: str, known: ModelEntry | None) -> ModelFacts:
         reasoning=known.reasoning,
         tools="emulated" if known.tools == "emulated" else "native",
     )
+
+
+def most_output(max_tokens: int, targets: Sequence[Target]) -> int:
+    """Return how much an answer may hold: no more than the most that one of the models makes, where that is known."""
+    most = [target.model.max_output_tokens if target.model else None for target in targets]
+    known = [tokens for tokens in most if tokens is not None]
+    return min(max_tokens, max(known)) if known and len(known) == len(most) else max_tokens
 
 
 def emulates_tools(upstream: UpstreamEntry, model: ModelEntry | None) -> bool:

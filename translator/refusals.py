@@ -4,7 +4,8 @@ from math import ceil
 
 from keys.pool.failover import Reason, Refusal
 from translator.core.errors import NO_RETRY, ClientError, ErrorType
-from usage.ledger import OverBudget, RateLimited
+from usage.ledger import BudgetHeld, OverBudget, RateLimited
+from usage.templatetags.figures import usd
 
 NO_TOKEN = ClientError(
     status=401, type=ErrorType.AUTHENTICATION, message="invalid x-api-key", headers=NO_RETRY
@@ -90,11 +91,26 @@ def wrong_method(method: str) -> ClientError:
     return ClientError(status=405, type=ErrorType.INVALID_REQUEST, message=f"{method[:20]} is not allowed here")
 
 
-def over_budget(spent: OverBudget) -> ClientError:
-    until = f"; it starts anew at {spent.resets_at:%Y-%m-%d %H:%M} UTC" if spent.resets_at else ""
-    return ClientError(
-        status=402, type=ErrorType.BILLING, message=f"the budget {spent.budget!r} is spent{until}", headers=NO_RETRY
-    )
+def over_budget(refusal: OverBudget) -> ClientError:
+    """Say what a budget lacks: all of it is spent, or what is left is less than the call may need, or is held for now."""
+    name, room = refusal.budget, refusal.room
+    left, needed = (_amount(number, room.unit) for number in (room.left, room.needed))
+    if isinstance(refusal, BudgetHeld):
+        return ClientError(
+            status=429,
+            type=ErrorType.RATE_LIMIT,
+            message=f"running calls hold what is left of the budget {name!r} ({left}, of which this call may need {needed})",
+            headers={"retry-after": str(refusal.retry_after_s)},
+        )
+    says = f"the budget {name!r} is spent"
+    if room.left:
+        says = f"the budget {name!r} has {left} left, and this call may need {needed}: a smaller max_tokens needs less"
+    until = f"; it starts anew at {refusal.resets_at:%Y-%m-%d %H:%M} UTC" if refusal.resets_at else ""
+    return ClientError(status=402, type=ErrorType.BILLING, message=says + until, headers=NO_RETRY)
+
+
+def _amount(number: int, unit: str) -> str:
+    return usd(number) if unit == "usd" else f"{number:,} tokens"
 
 
 def rate_limited(limit: RateLimited) -> ClientError:

@@ -21,7 +21,7 @@ from keys.tasks import end_task
 from keys.waiting import WaitingRoom
 from translator import refusals
 from translator.bookkeeping import Caller
-from translator.calls import Call, emulates_tools
+from translator.calls import Call, emulates_tools, most_output
 from translator.catalogue import Catalogue
 from translator.compaction import Compactor
 from translator.core.calibration import Calibration
@@ -248,8 +248,9 @@ class Gateway:
         return route
 
     async def _admit(self, call: Call, caller: Caller, route: RouteEntry) -> Admission:
-        output = call.max_tokens or 0
-        places = [(target.upstream.id, target.model_name) for target in (*route.targets, *route.fallbacks)]
+        targets = (*route.targets, *route.fallbacks)
+        output = most_output(call.max_tokens or 0, targets)
+        places = [(target.upstream.id, target.model_name) for target in targets]
         try:
             return await self.ledger.admit(
                 caller.token, call.alias, call.estimate + output, max_tokens=output, places=places

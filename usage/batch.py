@@ -18,11 +18,18 @@ from usage.states import State
 Row = dict[str, Any]
 
 
+class Refused(NamedTuple):
+    """The budget that has no room for a reservation, and what of it is not spent."""
+
+    budget: int
+    left: int
+
+
 class Asked(NamedTuple):
-    """A row that somebody waits for; the answer of an open record is None, of a reservation the refusing budget."""
+    """A row that somebody waits for; the answer of an open record is None, as is that of a reservation that holds."""
 
     row: Row
-    answer: asyncio.Future[int | None]
+    answer: asyncio.Future[Refused | None]
 
     @property
     def is_held(self) -> bool:
@@ -76,9 +83,12 @@ class Batch:
     async def answer(self, cursors: list[AsyncCursor[Any]]) -> list[Row]:
         """Answer those who wait; return what takes back the rows that nobody waits for any more."""
         found = iter(cursors)
-        answers: dict[str, int | None] = {}
+        answers: dict[str, Refused | None] = {}
         if self.reservations:
-            answers = {str(admission): budget for admission, budget in await next(found).fetchall()}
+            answers = {
+                str(admission): None if budget is None else Refused(budget, left)
+                for admission, budget, left in await next(found).fetchall()
+            }
         if self.opens:
             answers |= await _opened(self.opens, next(found))
         undone = []
@@ -121,7 +131,7 @@ def _reserved(reservations: list[Asked]) -> list[Row]:
     ]
 
 
-async def _opened(opens: list[Asked], cursor: AsyncCursor[Any]) -> dict[str, int | None]:
+async def _opened(opens: list[Asked], cursor: AsyncCursor[Any]) -> dict[str, Refused | None]:
     """Map the ids that are in to None; only an id that another record has is missing."""
     if cursor.rowcount == len(opens):
         return {asked.row["id"]: None for asked in opens}

@@ -12,7 +12,7 @@ from math import ceil
 
 from keys.entries import TokenEntry, matches
 from usage.connection import LedgerConnection
-from usage.errors import LedgerUnavailable, OverBudget
+from usage.errors import BudgetHeld, LedgerUnavailable, OverBudget, Room
 
 #: An upstream's id and the model's name there.
 Place = tuple[int | None, str]
@@ -117,10 +117,18 @@ class BudgetBook:
         entries = (entry for subject in subjects for entry in self._by_subject.get(subject, ()))
         return [(entry.id, self._amount(entry.unit, estimate)) for entry in entries if entry.is_for(alias)]
 
-    def refusal(self, budget_id: int, now: datetime) -> OverBudget:
-        """Say that a budget has no room."""
+    def refusal(self, budget_id: int, now: datetime, *, left: int = 0, needed: int = 0) -> OverBudget:
+        """Say that a budget has no room.
+
+        Args:
+            left: What of it is not spent.
+            needed: What the request may need of it.
+        """
         entry = self.budgets.get(budget_id)
-        return OverBudget(entry.name, period_end(entry.period, now)) if entry else OverBudget("deleted", None)
+        if entry is None:
+            return OverBudget("deleted", None)
+        room = Room(unit=entry.unit, left=left, needed=needed)
+        return (BudgetHeld if room.is_held else OverBudget)(entry.name, period_end(entry.period, now), room)
 
     def _amount(self, unit: str, estimate: Estimate) -> int:
         if unit == "tokens":

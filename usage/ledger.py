@@ -15,7 +15,7 @@ from django.utils import timezone
 from keys.entries import TokenEntry
 from usage.budgets import BudgetBook, Estimate, Place
 from usage.cleaning import clean_text
-from usage.errors import LedgerError, LedgerUnavailable, OverBudget, RateLimited
+from usage.errors import BudgetHeld, LedgerError, LedgerUnavailable, OverBudget, RateLimited
 from usage.keeper import Keeper
 from usage.limits import Counts, Pass, RateLimits
 from usage.records import OpenRecord, RecordWriter, Settlement, new_record_id
@@ -24,6 +24,7 @@ from usage.together import SharedCounts
 
 __all__ = [
     "Admission",
+    "BudgetHeld",
     "Ledger",
     "LedgerError",
     "LedgerUnavailable",
@@ -137,7 +138,7 @@ class Ledger:
             places: Upstream ids and models that may answer; what a budget in USD reserves depends on their prices.
 
         Raises:
-            OverBudget: A budget has no room.
+            OverBudget: A budget has no room; `BudgetHeld` if it will have some when running requests end.
             RateLimited: A limit of the token is reached.
             LedgerUnavailable: A budget can't be asked.
         """
@@ -167,9 +168,10 @@ class Ledger:
         if not amounts:
             return None
         admission = new_record_id()
-        refused_by = await self._writer.reserve(admission, amounts)
-        if refused_by is not None:
-            raise self._book.refusal(refused_by, timezone.now())
+        refused = await self._writer.reserve(admission, amounts)
+        if refused is not None:
+            needed = dict(amounts)[refused.budget]
+            raise self._book.refusal(refused.budget, timezone.now(), left=refused.left, needed=needed)
         return admission
 
 

@@ -138,8 +138,12 @@ WITH lost AS (
 ), {rolled("lost", "-")}
 SELECT count(*) FROM reopened"""
 
-#: (admissions, worker): reserve for each of them from all its budgets or from none; see the migration.
-RESERVE = "SELECT admission, refused_by FROM usage_reserve($1::json, $2)"
+#: (admissions, worker): reserve for each of them from all its budgets or from none; see the migration. Answers with the
+#: budget that has no room, and what of it was not spent when the statement began.
+RESERVE = """
+SELECT r.admission, r.refused_by, greatest(b."limit" - CASE
+    WHEN b.period_start < usage_period_start(b.period, b.period_start) THEN 0 ELSE b.spent END, 0)
+FROM usage_reserve($1::json, $2) AS r LEFT JOIN usage_budget AS b ON b.id = r.refused_by"""
 
 #: (worker): show that the worker lives.
 BEAT = """

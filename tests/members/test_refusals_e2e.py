@@ -14,7 +14,7 @@ from tests.upstream import ScriptedUpstream
 BUDGET = """
 INSERT INTO usage_budget (name, subject, subject_id, period, unit, enabled, "limit", spent, reserved, warn_percents,
     warn_emails, warn_webhook, warned_percent)
-SELECT 'tiny', 'token', id, 'month', 'tokens', true, 1, 0, 0, '{}', '{}', '', 0 FROM keys_clienttoken WHERE id = %s"""
+SELECT 'tiny', 'token', id, 'month', 'tokens', true, 1, 1, 0, '{}', '{}', '', 0 FROM keys_clienttoken WHERE id = %s"""
 
 
 def changed(columns: str) -> str:

@@ -136,6 +136,12 @@ def test_hostile_words_are_text(client_of, bob: User) -> None:
         ({"status": 400, "message": "messages.3.content: missing"}, "can't be understood", "mend it there"),
         ({"status": 400, "message": "compressed request bodies are not supported"}, "compressed", "Turn compression"),
         ({"status": 402, "message": "the budget 'x' is spent"}, "A budget", "Wait until it starts anew"),
+        (
+            {"status": 402, "message": "the budget 'x' has $0.20 left, and this call may need $2.40: a smaller max_tokens needs less"},
+            "less left than the request may need",
+            "a smaller max_tokens",
+        ),
+        ({"status": 429, "message": "running calls hold what is left of the budget 'x'"}, "hold what is left", "fewer at once"),
         ({"status": 403}, "may not use the model", "It may use: claude-haiku-*"),
         ({"status": 403, "message": "not from this network"}, "not be used like that", "what the message asks for"),
         ({"status": 404, "message": "model: x"}, "No route takes", "Names that are routed: house-model."),

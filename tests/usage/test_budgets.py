@@ -14,7 +14,7 @@ from tests.usage.conftest import a_record
 from tests.usage.test_limits import TOKEN
 from tests.usage.test_records import an_end
 from usage.budgets import BudgetBook, BudgetEntry, Estimate, period_end
-from usage.errors import LedgerUnavailable, OverBudget
+from usage.errors import BudgetHeld, LedgerUnavailable, OverBudget, Room
 from usage.leases import close_as_lost
 from usage.ledger import Admission, Ledger
 from usage.models import Budget, Price
@@ -102,9 +102,25 @@ async def test_over_budget_names_the_budget_and_its_reset(ledger: Ledger, query:
     with pytest.raises(OverBudget) as refusal:
         await ledger.admit(TOKEN, "m", 1001)
 
+    assert not isinstance(refusal.value, BudgetHeld)
+    assert refusal.value.room == Room(unit="tokens", left=1000, needed=1001)
     assert refusal.value.budget == "alice daily"
     assert refusal.value.resets_at is not None
     assert timedelta(0) < refusal.value.resets_at - datetime.now(UTC) <= timedelta(days=1)
+
+
+async def test_what_running_requests_hold_is_not_spent(ledger: Ledger, query: Query) -> None:
+    a_budget(query)
+    await read_anew(ledger)
+    running = await ledger.admit(TOKEN, "m", 600)
+
+    with pytest.raises(BudgetHeld) as refusal:
+        await ledger.admit(TOKEN, "m", 500)
+
+    assert refusal.value.room == Room(unit="tokens", left=1000, needed=500)
+    running.release()
+    await written(ledger)
+    await ledger.admit(TOKEN, "m", 500)
 
 
 async def test_a_request_that_one_of_its_budgets_refuses_draws_on_none(ledger: Ledger, query: Query) -> None:
@@ -163,7 +179,7 @@ async def test_of_100_calls_at_once_from_two_workers_a_budget_for_10_lets_10_thr
 
     admitted = [result for result in results if isinstance(result, Admission)]
     assert len(admitted) == 10
-    assert {type(result) for result in results} == {Admission, OverBudget}
+    assert {type(result) for result in results} == {Admission, BudgetHeld}
     assert state(query, budget) == (0, 1000)
     for admission in admitted:
         admission.release()
