@@ -22,6 +22,7 @@ from translator.core.openai_chat.errors import (
     render_error,
     timeout_error,
 )
+from translator.core.retry_after import wait_in
 
 
 def told(
@@ -295,6 +296,7 @@ def test_the_wish_may_stand_in_the_text(text, expected):
 )
 def test_the_wish_may_stand_in_the_error(more):
     assert told(429, error(**more)).headers == {"retry-after": "9"}
+    assert wait_in(json.dumps(error(**more))) in (9, 8.5)
     assert told(429, error("try again in 3s", **more), {"retry-after": "5"}).headers == {"retry-after": "5"}
 
 
@@ -351,3 +353,11 @@ def test_our_secrets_are_never_told():
     got = told(400, error("key topsecret-1 of Bearer abcdefgh, sk-proj-12345678901"), secrets=("topsecret-1", "of"))
 
     assert got.message == "key [redacted] of [redacted] [redacted]"
+
+
+@pytest.mark.parametrize(
+    ("words", "wait_s"),
+    [("try again in 17s", 17), ("wait 2 minutes", 120), ('{"retry_after": "soon"}', None), ("", None)],
+)
+def test_the_wish_may_stand_in_words_alone(words, wait_s):
+    assert wait_in(words) == wait_s
