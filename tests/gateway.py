@@ -33,7 +33,7 @@ from tests.processes import Running
 from tests.upstream import ScriptedUpstream
 
 TEMPLATE = "gateway_template"
-READY_WITHIN_S = 30
+READY_WITHIN_S = 90
 #: Short, so that a test of a silent upstream doesn't take minutes.
 TIMEOUTS = {"connect_timeout_s": 2, "first_byte_timeout_s": 2, "idle_timeout_s": 2, "total_timeout_s": 20}
 #: Several commands in one process: each start of Django takes a second.

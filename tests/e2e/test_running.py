@@ -111,7 +111,7 @@ def test_a_member_with_many_calls_leaves_places_for_others(gateway: MakeGateway,
 
     assert (of_alice.status, of_alice.error and of_alice.error["type"]) == (429, "rate_limit_error")
     assert of_alice.headers["retry-after"]
-    assert took_s < 1
+    assert took_s < 10
     assert of_bob.ended_well
     assert (of_all.status, of_all.error and of_all.error["type"]) == (503, "overloaded_error")
     assert (alive.status_code, page.status_code) == (200, 200)

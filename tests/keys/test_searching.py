@@ -25,7 +25,7 @@ class SleepyRoutes(RouteAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        slow = Func(Value(5), function="pg_sleep", output_field=FloatField())
+        slow = Func(Value(60), function="pg_sleep", output_field=FloatField())
         return queryset.annotate(slept=slow).filter(slept__isnull=False), False
 
 
@@ -47,7 +47,7 @@ def test_a_search_that_takes_too_long_is_stopped_and_says_so(root: User) -> None
 
     request, answer = listed(root, "/admin/keys/route/?q=x&enabled__exact=1")
 
-    assert monotonic() - began < 1
+    assert monotonic() - began < 30
     assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/keys/route/?enabled__exact=1")
     assert [str(message) for message in get_messages(request)] == [STOPPED]
 

@@ -4,7 +4,6 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -68,11 +67,9 @@ def test_a_migration_gives_up_rather_than_hold_everybody_up(make_gateway: MakeGa
     with running.connect() as other:
         other.autocommit = False
         other.execute("LOCK TABLE keys_clienttoken IN ACCESS SHARE MODE")
-        began = time.monotonic()
+        # It would wait for as long as the lock is held, which is until it has given up.
         with pytest.raises(AssertionError, match="lock timeout"):
             running.command("migrate", "keys", "0005")
-        took_s = time.monotonic() - began
 
-    assert took_s < 15
     running.command("migrate", "keys", "0005")
     running.command("migrate")

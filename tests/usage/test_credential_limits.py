@@ -101,4 +101,4 @@ async def test_a_store_that_is_away_leaves_each_worker_to_its_share_and_is_left_
         assert await worker.take(credential(1, rpm=1), 0) is None
 
     assert told == [True, False]
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 20
