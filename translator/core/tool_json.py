@@ -76,6 +76,11 @@ class ObjectReader:
         return self._expect is not Expect.OBJECT
 
     @property
+    def expects_value(self) -> bool:
+        """Whether a value comes next, which may be an object."""
+        return self._expect in (Expect.VALUE, Expect.FIRST_ITEM)
+
+    @property
     def is_complete(self) -> bool:
         """Whether the object has ended."""
         return self._expect is Expect.NOTHING

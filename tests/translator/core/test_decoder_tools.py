@@ -119,6 +119,12 @@ STREAMS = {
     "an empty object first, then another call": (sse(start_a("{}" + ARGS_A), start_b(ARGS_B), CALLS), BOTH),
     "arguments twice": (sse(start_a(""), more_a('{"path":'), more_a('"a"}'), more_a(ARGS_A), CALLS), ONE),
     "arguments twice in one": (sse(start_a(ARGS_A * 2), CALLS), ONE),
+    "arguments that grow": (sse(start_a("{"), more_a('{"pa'), more_a('{"path":'), more_a('{"path":"'), more_a(ARGS_A), more_a(ARGS_A), CALLS), ONE),
+    "arguments that grow, from the first value": (sse(start_a('{"path":"'), more_a('{"path":"a'), more_a(ARGS_A), start_b(ARGS_B), CALLS), BOTH),
+    "an object in an object of the same key": (
+        sse(start_a('{"a":'), more_a('{"a":'), more_a('{"a":1}}}'), CALLS), one({"a": {"a": {"a": 1}}}),
+    ),
+    "a list of objects": (sse(start_a('{"a":['), more_a('{"a":[]}'), more_a("]}"), CALLS), one({"a": [{"a": []}]})),
     "arguments and garbage": (sse(start_a(ARGS_A + "</tool_call>"), CALLS), ONE),
     "arguments as an object": (sse(start_a({"path": "a"}), CALLS), ONE),
     "arguments as a list": (sse(start_a([1]), CALLS), one({"INVALID_JSON": "[1]"})),

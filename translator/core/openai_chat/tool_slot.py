@@ -26,6 +26,10 @@ class Slot:
         self.ready: list[str] = []
         #: All arguments that were accepted, of a call without an id: nothing else tells it from the next one.
         self.accepted: list[str] = []
+        #: All fragments, without what was sent again; their length; and whether upstream sends them again and again.
+        self._fragments: list[str] = []
+        self._size = 0
+        self._sends_sums = False
         #: Whether the call's block was opened.
         self.is_started = False
         #: Whether a part of the arguments was sent.
@@ -48,12 +52,23 @@ class Slot:
         if self.is_empty_object and fragment.lstrip().startswith("{"):
             # Some upstreams send an empty object first, and then the arguments.
             self.reader, self.raw, self.ready, self.accepted = ObjectReader(), [], [], []
+            self._fragments, self._size = [], 0
+        if self._is_sum(fragment):
+            self._sends_sums, fragment = True, fragment[self._size :]
+        self._fragments.append(fragment)
+        self._size += len(fragment)
         if not self.is_sent:
             self.raw.append(fragment)
         accepted = self.reader.feed(fragment)
         self.ready.append(accepted)
         if not self.id:
             self.accepted.append(accepted)
+
+    def _is_sum(self, fragment: str) -> bool:
+        """Tell whether a fragment is all the arguments so far, and more: no object goes on so, but where a value begins."""
+        if len(fragment) < self._size or not self.reader.is_begun or not fragment.startswith("{"):
+            return False
+        return (self._sends_sums or not self.reader.expects_value) and fragment.startswith("".join(self._fragments))
 
     def take_ready(self) -> str:
         """Return the accepted arguments that were not sent yet."""
