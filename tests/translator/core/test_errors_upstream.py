@@ -171,6 +171,11 @@ OVERFLOWS = {
         "This model's maximum context length is 128,000 tokens. However, your messages resulted in 130,977 tokens.",
         "Input tokens exceed the configured limit of 128000 tokens. Your messages resulted in 130977 tokens.",
         "Input length 130977 exceeds maximum context length 128000",
+        "The prompt (length 130977) exceeds the max model len 128000",
+        "The decoder prompt (length 130977) is longer than the maximum model length of 128000.",
+        "Input length 130977 exceeds the maximum length 128000",
+        "Input validation error: `inputs` must have less than 128000 tokens. Given: 130977",
+        "Please reduce the length of the messages or completion. Current length is 130977 while limit is 128000",
         "Requested input length 130977 exceeds maximum input length 128000",
         "Your request exceeded model token limit: 128000 (requested: 130977)",
         "prompt token count of 130977 exceeds the limit of 128000",
@@ -184,6 +189,7 @@ OVERFLOWS = {
         "This model's maximum context length is 262144 tokens. However, you requested 273118 tokens (241118 in the messages, 32000 in the completion).",
         "This model's maximum context length is 262144 tokens. However, you requested 32000 output tokens and your prompt contains at least 241118 input tokens, for a total of at least 273118 tokens.",
         "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 262144 tokens and your request has 241118 input tokens (32000 > 262144 - 241118).",
+        "You passed 241118 input tokens and requested 32000 output tokens. However, the model's context length is only 262144 tokens, resulting in a maximum input length of 230144 tokens.",
         "This endpoint's maximum context length is 262144 tokens. However, you requested about 273118 tokens (240118 of text input, 1000 of tool input, 32000 in the output). Please reduce the length of either one.",
         "`inputs` tokens + `max_new_tokens` must be <= 262144. Given: 241118 `inputs` tokens and 32000 `max_new_tokens`",
         "input length and `max_tokens` exceed context limit: 241118 + 32000 > 262144, decrease input length or `max_tokens` and try again",
@@ -200,9 +206,23 @@ def test_a_request_too_long_is_told_in_the_words_that_clients_act_on(expected, t
     assert embedded_error(error(text), requested_model="m").message == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Prompt exceeds max length",
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        "Total tokens of image and text exceed max message tokens.",
+        "request exceeds model context limit",
+    ],
+)
+def test_a_request_too_long_in_other_words(text):
+    assert told(400, error(text)).message == f"prompt is too long: {text}"
+
+
 def test_a_request_too_long_without_numbers():
     assert told(400, error("Input is too long for requested model.")).message == "prompt is too long: Input is too long for requested model."  # fmt: skip
     assert told(400, error("", code="context_length_exceeded")).message == "prompt is too long"
+    assert told(400, error("", code="model_max_prompt_tokens_exceeded")).message == "prompt is too long"
     assert told(400, error("Range of input length should be [1, 129024]")).message == "prompt is too long: Range of input length should be [1, 129024]"  # fmt: skip
     assert told(400, error("tokens in request more than max tokens allowed")).message == "prompt is too long: tokens in request more than max tokens allowed"  # fmt: skip
     assert told(400, error("Please reduce the length of the messages or completion.")).message == "prompt is too long: Please reduce the length of the messages or completion."  # fmt: skip
@@ -311,6 +331,7 @@ STREAM_ERRORS = {
     "openai's": ({"type": "server_error", "message": "x", "code": None}, "api_error"),
     "vllm's": ({"type": "BadRequestError", "message": "x"}, "invalid_request_error"),
     "openrouter's": ({"code": 502, "message": "x", "metadata": {"error_type": "provider_overloaded"}}, "overloaded_error"),
+    "openai's, when it is full": ({"code": "server_is_overloaded", "message": "x"}, "overloaded_error"),
     "a number that is no status": ({"code": 7, "message": "x"}, "api_error"),
     "a string": ("x", "api_error"),
     "anything": (7, "api_error"),

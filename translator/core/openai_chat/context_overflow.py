@@ -14,7 +14,7 @@ from translator.core.openai_chat.error_report import ErrorReport
 __all__ = ["overflow_message"]
 
 #: Codes and types that say it.
-WORDS = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded", "string_too_long_for_context"})  # fmt: skip
+WORDS = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded", "string_too_long_for_context", "model_max_prompt_tokens_exceeded"})  # fmt: skip
 #: Phrases that say it, lower case.
 PHRASES = (
     "maximum context length",
@@ -38,6 +38,14 @@ PHRASES = (
     "model token limit",
     "more than max tokens allowed",
     "context length of only",
+    "prompt exceeds max",
+    "input length",
+    "maximum model length",
+    "max model len",
+    "greater than the context length",
+    "model context limit",
+    "exceed max message tokens",
+    "tokens. given: ",
     "reduce the length of the messages",
     "`inputs` tokens + `max_new_tokens`",
     "tokens per minute (tpm): limit",
@@ -52,6 +60,8 @@ LIMITS = [
     for pattern in (
         r"maximum context length (?:is |of )?",
         r"maximum context length: ?",
+        r"context length is only ",
+        r"max(?:imum)? model len(?:gth)?(?: of)? ",
         r"context length \(",
         r"context size \(",
         r"context size of ",
@@ -67,6 +77,9 @@ LIMITS = [
         r"model token limit: ",
         r"context length of only ",
         r"limit of ",
+        r"must have less than ",
+        r"exceeds the maximum length ",
+        r"limit is ",
     )
 ]
 INPUTS = [
@@ -85,6 +98,9 @@ INPUTS = [
         r"token count of " + NUMBER,
         r"\(requested: " + NUMBER,
         r"keep the first " + NUMBER,
+        r"prompt \(length " + NUMBER,
+        r"given: " + NUMBER,
+        r"current length is " + NUMBER,
         r"requested " + NUMBER + r"(?!\S* ?(?:output|tokens))",
     )
 ]

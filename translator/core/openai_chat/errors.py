@@ -75,7 +75,7 @@ ROWS = (
     ),
     Row(
         statuses=((498, 498), (503, 503), (529, 529)),
-        words=frozenset({"overloaded", "overloaded_error", "insufficient_system_resource", "provider_overloaded", "service_unavailable", "unavailable", "engine_overloaded"}),
+        words=frozenset({"overloaded", "overloaded_error", "insufficient_system_resource", "provider_overloaded", "service_unavailable", "unavailable", "engine_overloaded", "server_is_overloaded", "slow_down"}),
         status=529, type=ErrorType.OVERLOADED, message="Overloaded: {text}", tells_wait=True,
     ),
     Row(
