@@ -17,7 +17,7 @@ import orjson
 
 from translator.core.errors import UpstreamProtocolError
 
-__all__ = ["DONE", "MAX_FRAME_BYTES", "SSEDecoder", "SSEFrame"]
+__all__ = ["BOM", "DONE", "MAX_FRAME_BYTES", "SSEDecoder", "SSEFrame"]
 
 #: The longest line, and the longest data of one frame.
 MAX_FRAME_BYTES = 1024 * 1024

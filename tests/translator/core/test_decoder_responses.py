@@ -94,6 +94,14 @@ STREAMS = {
     "reasoning without text": (sse(done(0, **REASONING | {"summary": []}), text("Hello", 1), ended()), {"blocks": [("thinking", ""), "Hello"], "stop": "end_turn"}),
     "reasoning that is of no use": (sse(done(0, type="reasoning", summary=[7]), text("Hello", 1), ended()), HELLO),
     "a refusal": (sse(event("refusal.delta", output_index=0, delta="No."), ended()), {"blocks": ["No."], "stop": "refusal"}),
+    "a call whose arguments come at its end": (
+        sse(added(0, **CALL | {"arguments": ""}), event("function_call_arguments.done", output_index=0, arguments=CALL["arguments"]), done(0, **CALL | {"arguments": ""}), ended()),
+        READ,
+    ),
+    "a call whose arguments come twice": (
+        sse(added(0, **CALL | {"arguments": ""}), arguments(CALL["arguments"], 0), event("function_call_arguments.done", output_index=0, arguments=CALL["arguments"]), done(0, **CALL), ended()),
+        READ,
+    ),
     "out of tokens": (sse(text("Hello"), ended("incomplete", incomplete_details={"reason": "max_output_tokens"})), HELLO | {"stop": "max_tokens"}),
     "a filter": (sse(text("Hello"), ended("incomplete", incomplete_details={"reason": "content_filter"})), HELLO | {"stop": "refusal"}),
     "another reason": (sse(text("Hello"), ended("incomplete", incomplete_details={"reason": "x"})), HELLO),
@@ -113,6 +121,8 @@ FAILURES = {
     "failed": (sse(text("Hello"), ended("failed", error={"code": "server_error", "message": "boom"})), "api_error", "boom"),
     "failed without words": (sse(text("Hello"), ended("failed")), "api_error", "upstream failed to finish the answer"),
     "failed without anything": (sse(text("Hello"), event("failed")), "api_error", "upstream failed to finish the answer"),
+    "cancelled": (sse(text("Hello"), ended("cancelled")), "api_error", "upstream failed to finish the answer"),
+    "canceled": (sse(text("Hello"), event("canceled")), "api_error", "upstream failed to finish the answer"),
     "broken arguments": (sse(added(0, **CALL), arguments('{"path":', 0), arguments("oops}", 0), ended()), "api_error", "upstream sent malformed tool arguments"),
 }  # fmt: skip
 

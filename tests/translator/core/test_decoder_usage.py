@@ -14,6 +14,10 @@ REPORTS = {
         {"prompt_tokens": 120, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 50, "cache_write_tokens": 30}},
         (40, 50, 30, 5, None, "upstream"),
     ),
+    "cached and written, as litellm says it": (
+        {"prompt_tokens": 120, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 50, "cache_creation_tokens": 30}},
+        (40, 50, 30, 5, None, "upstream"),
+    ),
     "details null": ({"prompt_tokens": 20, "completion_tokens": 5, "prompt_tokens_details": None}, (20, 0, 0, 5, None, "upstream")),
     "details without a number": ({"prompt_tokens": 20, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": None}}, (20, 0, 0, 5, None, "upstream")),
     "deepseek": ({"prompt_tokens": 120, "completion_tokens": 5, "prompt_cache_hit_tokens": 100, "prompt_cache_miss_tokens": 20}, (20, 100, 0, 5, None, "upstream")),

@@ -33,6 +33,7 @@ ANSWERS = {
     "a delta instead of a message": (whole({"choices": [{"delta": {"content": "Hello"}}]}), HELLO),
     "more than one choice": (whole({"choices": [{"index": 0, "message": {"content": "Hello"}}, {"index": 1, "message": {"content": "x"}}]}), HELLO),
     "a stream nobody asked for": (sse(chunk(content="Hello"), finish(), DONE), HELLO),
+    "a stream that begins with a time": (b"\xef\xbb\xbfretry: 3000\n\n" + sse(chunk(content="Hello"), finish(), DONE), HELLO),
     "a stream that begins with a comment": (b": hi\n\n" + sse(chunk(content="Hello"), finish(), DONE), HELLO),
     "nothing": (message(""), {"blocks": [], "stop": "end_turn"}),
     "nothing, out of tokens": (message("", reason="length"), {"blocks": [], "stop": "max_tokens"}),

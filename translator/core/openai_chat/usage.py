@@ -35,6 +35,7 @@ PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "cache_write": (
         ("prompt_tokens_details", "cache_write_tokens"),
+        ("prompt_tokens_details", "cache_creation_tokens"),
         ("input_tokens_details", "cache_write_tokens"),
         ("cache_creation_input_tokens",),
     ),

@@ -5,6 +5,7 @@ from typing import Any
 from translator.core.errors import UpstreamProtocolError
 from translator.core.loose_json import loads, mend_all
 from translator.core.masking import is_html
+from translator.core.sse import BOM
 
 __all__ = ["is_stream", "read_whole"]
 
@@ -15,7 +16,7 @@ NO_OBJECT = "upstream returned no JSON object"
 
 def is_stream(body: bytes) -> bool:
     """Tell whether the body is a stream of events, sent though none was asked for."""
-    return body.lstrip().startswith((b"data:", b"event:", b":", b"id:"))
+    return body.removeprefix(BOM).lstrip().startswith((b"data:", b"event:", b":", b"id:", b"retry:"))
 
 
 def read_whole(body: bytes) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from typing import Any
 __all__ = ["LAST", "ChunkRenamer"]
 
 #: Types of the events after which nothing comes.
-LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
+LAST = frozenset(
+    {"response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.canceled"}
+)
 FINISHES: Mapping[str, str] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
@@ -43,6 +45,11 @@ class ChunkRenamer:
             case {"type": "response.output_item.added", "item": {"type": "function_call"} as item}:
                 yield _chunk({"tool_calls": [_call(event, item, "")]})
             case {"type": "response.function_call_arguments.delta", "delta": str(arguments)}:
+                yield self._told_delta("call", event, {"tool_calls": [_call(event, {}, arguments)]})
+            case {
+                "type": "response.function_call_arguments.done",
+                "arguments": str(arguments),
+            } if arguments and ("call", _index(event)) not in self._told:
                 yield self._told_delta("call", event, {"tool_calls": [_call(event, {}, arguments)]})
             case {"type": "response.output_item.added"}:
                 yield _chunk({})
@@ -134,7 +141,7 @@ def _end(response: Mapping[str, Any]) -> dict[str, Any]:
     match response:
         case {"error": error} if error:
             return {"error": error}
-        case {"status": "failed" | "cancelled"}:
+        case {"status": "failed" | "cancelled" | "canceled"}:
             return {"error": {"message": "upstream failed to finish the answer"}}
         case {"incomplete_details": {"reason": str(reason)}}:
             finish = FINISHES.get(reason, reason)
