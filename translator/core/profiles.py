@@ -41,6 +41,9 @@ GEMINI_UNKNOWN = (
     "propertyNames",
 )
 
+#: Schema keywords that llama.cpp can't make a grammar of in all places: then it refuses the whole request.
+LLAMA_CPP_UNGRAMMATICAL = ("$schema", "pattern", "format", "minLength", "maxLength")
+
 #: Gemini refuses a call of the history without its signature; this word of Google's stands for one.
 GEMINI_UNSIGNED: Mapping[str, Any] = {
     "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}
@@ -98,6 +101,7 @@ PROFILES: Mapping[str, Profile] = {
         stop_max=None,
         reasoning_in="reasoning_content",
         reasoning_request="template_kwargs",
+        schema_drop=LLAMA_CPP_UNGRAMMATICAL,
         image_urls=False,
     ),
     "deepseek": Profile(

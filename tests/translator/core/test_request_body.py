@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.translator.core.asking import asked, assistant, call, rendered, result, sent, user
+from tests.translator.core.asking import READ, asked, assistant, call, rendered, result, sent, user
 from translator.core.anthropic.render import forwarded_headers, render_request
 from translator.core.errors import UnsupportedFeature
 from translator.core.facts import ModelFacts
@@ -124,7 +124,12 @@ def test_the_cache_key_is_the_session_or_else_the_user():
     assert cache_key(None) is None
 
 
-SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"title": {"type": "string"}},
+    "required": ["title"],
+    "additionalProperties": False,
+}
 FORMATS: list[tuple[str, dict[str, Any] | None, bool]] = [
     (
         "json_schema",
@@ -142,6 +147,28 @@ def test_structured_output_is_asked_for(word: str, key: dict[str, Any] | None, i
 
     assert body.get("response_format") == key
     assert ('"title"' in body["messages"][0]["content"]) is is_asked
+
+
+#: Schemas that OpenAI refuses as strict ones, and the same that it takes.
+OPEN_SCHEMAS: dict[str, dict[str, Any]] = {
+    "a property that may be missing": {**SCHEMA, "required": []},
+    "other properties": {key: value for key, value in SCHEMA.items() if key != "additionalProperties"},
+    "an open object in a list": {**SCHEMA, "properties": {"title": {"items": {"type": "object"}}}},
+    "an open object in a union": {**SCHEMA, "properties": {"title": {"anyOf": [SCHEMA, {"properties": {"a": {}}}]}}},
+    "an open object in a definition": {**SCHEMA, "$defs": {"A": {"type": "object", "required": 7}}},
+    "no list of what is required": {**SCHEMA, "required": 7, "properties": 7, "additionalProperties": True},
+}
+
+
+@pytest.mark.parametrize("schema", OPEN_SCHEMAS.values(), ids=OPEN_SCHEMAS)
+def test_a_schema_is_strict_only_where_nothing_in_it_is_open(schema: dict[str, Any]):
+    def asked_for(schema: dict[str, Any]) -> Any:
+        fields = {"type": "json_schema", "schema": {"$schema": "x", **schema}}
+        return sent(output_config={"format": fields})["response_format"]["json_schema"]
+
+    assert asked_for(schema) == {"name": "output", "schema": schema, "strict": False}
+    assert asked_for({**SCHEMA, "properties": {"title": SCHEMA}})["strict"]
+    assert asked_for({**SCHEMA, "properties": {"title": {"items": [True, {"enum": ["a"]}]}}})["strict"]
 
 
 ADAPTIVE = {"type": "adaptive"}
@@ -193,6 +220,14 @@ def test_thinking_is_asked_for(profile: str, thinking: Any, effort: str | None, 
     fields = {"thinking": thinking, "output_config": {"effort": effort}, "facts": {"reasoning": True}}
 
     assert keys(profile=profile, **fields) == expected
+
+
+def test_a_forced_call_switches_thinking_off_where_it_would_be_refused():
+    forced = {"tools": [READ], "tool_choice": {"type": "any"}}
+
+    assert sent(profile="deepseek", thinking=ADAPTIVE, **forced)["thinking"] == OFF
+    assert sent(profile="deepseek", **forced)["thinking"] == OFF
+    assert "thinking" not in sent(profile="deepseek", tools=[READ], tool_choice={"type": "none"})
 
 
 @pytest.mark.parametrize("profile", ["openai", "vllm", "deepseek", "openrouter"])

@@ -48,7 +48,7 @@ SENT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a schema": (
         {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
-        {"text": {"format": {"type": "json_schema", "name": "output", "schema": {"type": "object"}, "strict": True}}},
+        {"text": {"format": {"type": "json_schema", "name": "output", "schema": {"type": "object"}, "strict": False}}},
     ),
     "a forced tool": (
         {"tools": [READ], "tool_choice": {"type": "tool", "name": "Read", "disable_parallel_tool_use": True}},

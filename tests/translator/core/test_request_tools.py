@@ -176,7 +176,7 @@ def test_a_choice_without_any_tools_is_dropped():
 
 
 def test_long_and_odd_names_are_shortened_apart_and_restored():
-    tools = [READ | {"name": name} for name in (LONG, f"{LONG}_in_detail", "a.b", "a b", "Read")]
+    tools = [READ | {"name": name} for name in (LONG, f"{LONG}_in_detail", "a.b", "2b", "Read")]
 
     answer = rendered(
         user("Go"),
@@ -292,6 +292,21 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         "plain",
         {"properties": {"a": {"type": ["array", "null"]}}},
         {"type": "object", "properties": {"a": {"type": ["array", "null"], "items": {}}}},
+    ),
+    "a pattern that only some can read": (
+        "plain",
+        {"properties": {"a": {"pattern": r"^[^\p{Cc}]$"}, "b": {"pattern": "^a$"}, "pattern": {"pattern": 7}}},
+        {"type": "object", "properties": {"a": {}, "b": {"pattern": "^a$"}, "pattern": {"pattern": 7}}},
+    ),
+    "what llama.cpp can't make a grammar of": (
+        "llama_cpp",
+        {"properties": {"a": {"pattern": "^a$", "maxLength": 65536, "format": "date"}, "format": {"type": "string"}}},
+        {"type": "object", "properties": {"a": {}, "format": {"type": "string"}}},
+    ),
+    "words that stand twice": (
+        "plain",
+        {"properties": {"a": {"enum": ["x", 1, "x", True, 1]}}, "required": ["a", "a"]},
+        {"type": "object", "properties": {"a": {"enum": ["x", 1, True]}}, "required": ["a"]},
     ),
     "null for none": (
         "plain",

@@ -22,6 +22,7 @@ from translator.core.estimate import estimate_input_tokens
 from translator.core.facts import ModelFacts
 from translator.core.openai_chat.blocks import Reader
 from translator.core.openai_chat.history import History
+from translator.core.openai_chat.schemas import clean_keywords, is_closed
 from translator.core.openai_chat.thinking import reasoning_keys
 from translator.core.openai_chat.tools import OfferedTools, offer_tools
 from translator.core.openai_chat.turns import read_conversation
@@ -92,7 +93,7 @@ def render_request(
         **({} if max_tokens is None else {profile.max_tokens_key: max_tokens}),
         **_streaming(request, profile),
         **_sampling(request, profile, model),
-        **reasoning_keys(request.thinking, profile=profile, model=model),
+        **reasoning_keys(request.thinking, profile=profile, model=model, is_forced=tools.is_forced),
         **tools.keys,
         **format_keys,
         **_identity(request, profile),
@@ -187,7 +188,9 @@ def _response_format(request: MessagesRequest, profile: Profile) -> tuple[dict[s
         return {}, ""
     match profile.response_format:
         case "json_schema":
-            named = {"name": "output", "schema": schema, "strict": True}
+            cleaned = clean_keywords(schema, profile)
+            # OpenAI refuses a strict schema that leaves a property out of `required`; clients' schemas may.
+            named = {"name": "output", "schema": cleaned, "strict": is_closed(cleaned)}
             return {"response_format": {"type": "json_schema", "json_schema": named}}, ""
         case "json_object":
             return {"response_format": {"type": "json_object"}}, ASK_FOR_JSON + orjson.dumps(schema).decode()

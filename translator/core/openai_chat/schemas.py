@@ -6,12 +6,13 @@ Source: https://json-schema.org/draft/2020-12/schema (applicator vocabulary) and
 Not done: `$ref` to anything but a definition in the same schema.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from translator.core.switches import Profile
 
-__all__ = ["clean_schema"]
+__all__ = ["clean_keywords", "clean_schema", "is_closed", "without_repeats"]
 
 #: Keywords whose value is a schema, a list of schemas, or an object of named schemas.
 ONE = frozenset(
@@ -27,6 +28,12 @@ DEFINITIONS = ("$defs", "definitions")
 #: Keywords for which null is a value; in others some servers write it for "none".
 NULLABLE = frozenset({"const", "default"})
 
+#: Lists in which nothing may stand twice.
+SETS = frozenset({"required", "enum", "type"})
+#: Classes of Unicode in a pattern, which Claude Code's own tools use: Python, Rust and OpenAI each refuse some that the
+#: others take, and with one pattern the whole request.
+UNPORTABLE = re.compile(r"\\[pP]\{")
+
 #: References written out and schemas cleaned while there are some to write out; what is beyond is left open.
 MAX_INLINED = 100
 MAX_SCHEMAS = 5_000
@@ -37,15 +44,19 @@ MAX_STEPS = 8
 def clean_schema(schema: Mapping[str, Any] | None, profile: Profile) -> dict[str, Any]:
     """Return the schema of a tool's input, an object at its top, without what the upstream refuses."""
     root = (schema or {}) if profile.schema_inline_refs else _without_reference(schema or {})
-    cleaned: dict[str, Any] = _Cleaner(root, profile).clean(root)
-    if profile.schema_inline_refs:
-        cleaned = {key: value for key, value in cleaned.items() if key not in DEFINITIONS}
+    cleaned = clean_keywords(root, profile)
     if not profile.schema_top_unions:
         cleaned = _without_unions(cleaned)
     cleaned["type"] = "object"
     if not isinstance(cleaned.get("properties"), dict):
         cleaned["properties"] = {}
     return cleaned
+
+
+def clean_keywords(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    """Return a schema of anything without the keywords that the upstream refuses."""
+    cleaned: dict[str, Any] = _Cleaner(schema, profile).clean(schema)
+    return {key: value for key, value in cleaned.items() if key not in DEFINITIONS or not profile.schema_inline_refs}
 
 
 def _without_reference(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
@@ -102,6 +113,9 @@ class _Cleaner:
         self._schemas += 1
         if self._inline and isinstance(schema.get("$ref"), str):
             return self._unfold(schema)
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str) and UNPORTABLE.search(pattern):
+            schema = {key: value for key, value in schema.items() if key != "pattern"}
         cleaned = {
             key: self._value(key, value)
             for key, value in schema.items()
@@ -118,6 +132,8 @@ class _Cleaner:
             return {name: self.clean(schema) for name, schema in value.items()}
         if key in MANY and isinstance(value, list):
             return [self.clean(schema) for schema in value]
+        if key in SETS and isinstance(value, list):
+            return without_repeats(value)
         return self.clean(value) if key in ONE else value
 
     def _unfold(self, schema: dict[str, Any]) -> Any:
@@ -135,3 +151,31 @@ class _Cleaner:
 
     def _is_spent(self) -> bool:
         return self._inlined >= MAX_INLINED or self._schemas >= MAX_SCHEMAS
+
+
+def is_closed(schema: Any) -> bool:
+    """Tell whether each object in a schema requires all of its properties and takes no others, as `strict` asks for."""
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    if schema.get("type") == "object" or properties is not None:
+        required, names = schema.get("required"), properties if isinstance(properties, dict) else {}
+        has_all = set(names) <= set(required if isinstance(required, list) else ())
+        if schema.get("additionalProperties") is not False or not has_all:
+            return False
+    return all(map(is_closed, _children(schema)))
+
+
+def _children(schema: Mapping[str, Any]) -> Iterator[Any]:
+    for key, value in schema.items():
+        if key in NAMED and isinstance(value, dict):
+            yield from value.values()
+        elif key in MANY and isinstance(value, list):
+            yield from value
+        elif key in ONE:
+            yield value
+
+
+def without_repeats(values: Iterable[Any]) -> list[Any]:
+    """Return the values in order, each once."""
+    return list({(type(value), repr(value)): value for value in values}.values())

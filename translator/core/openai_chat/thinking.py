@@ -25,8 +25,17 @@ __all__ = ["reasoning_keys", "replayed_thinking", "signed_state"]
 BUDGETS = ((4096, "low"), (16384, "medium"))
 
 
-def reasoning_keys(thinking: Thinking, *, profile: Profile, model: ModelFacts) -> dict[str, Any]:
-    """Return the top-level keys that ask for thinking as the client wants it; none for models that do not reason."""
+def reasoning_keys(
+    thinking: Thinking, *, profile: Profile, model: ModelFacts, is_forced: bool = False
+) -> dict[str, Any]:
+    """Return the top-level keys that ask for thinking as the client wants it; none for models that do not reason.
+
+    Args:
+        thinking: The client's wishes.
+        profile: How the upstream is asked.
+        model: The upstream model.
+        is_forced: Whether a call is forced: upstreams with a switch for thinking have it on, and then refuse that.
+    """
     if not (profile.reasoning_assumed if model.reasoning is None else model.reasoning):
         return {}
     match profile.reasoning_request:
@@ -34,6 +43,8 @@ def reasoning_keys(thinking: Thinking, *, profile: Profile, model: ModelFacts) -
             return {}
         case "effort":
             return _effort_keys(thinking, profile)
+        case "thinking" if is_forced:
+            return {"thinking": {"type": "disabled"}}
         case "thinking":
             return _switch_keys(thinking) | _effort_keys(thinking, profile)
         case "openrouter":

@@ -20,9 +20,18 @@ from translator.core.errors import InvalidRequest, UnsupportedFeature
 from translator.core.openai_chat.schemas import clean_schema
 from translator.core.switches import Profile
 
-__all__ = ["OfferedTools", "is_choice_meant", "offer_tools", "offered_tools", "tool_description", "upstream_tool_name"]
+__all__ = [
+    "OfferedTools",
+    "asked_in_words",
+    "is_choice_meant",
+    "offer_tools",
+    "offered_tools",
+    "tool_description",
+    "upstream_tool_name",
+]
 
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+#: Gemini and Kimi take no name that begins with a digit or a hyphen.
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 DIGEST_LENGTH = 8
 
@@ -31,6 +40,7 @@ TOOLSETS = ("computer_toolset_", "browser_toolset_")
 
 ASK_FOR_ANY = "Answer by calling one of the tools."
 ASK_FOR_ONE = "Answer by calling the tool {name}."
+ASK_FOR_NONE = "Answer without calling a tool."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +65,19 @@ class OfferedTools:
     must_call: bool = False
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether a key says that the model must call."""
+        return self.keys.get("tool_choice") not in (None, "auto", "none")
+
 
 def upstream_tool_name(name: str, max_length: int) -> str:
     """Return a name that the upstream accepts: the same for the same name, another for another."""
     if len(name) <= max_length and PLAIN_NAME.fullmatch(name):
         return name
     digest = sha256(name.encode()).hexdigest()[:DIGEST_LENGTH]
-    return f"{NOT_PLAIN.sub('_', name)[: max(0, max_length - DIGEST_LENGTH - 1)]}_{digest}"
+    plain = NOT_PLAIN.sub("_", name if name[:1].isalpha() else f"t_{name}")
+    return f"{plain[: max(0, max_length - DIGEST_LENGTH - 1)]}_{digest}"
 
 
 def offer_tools(request: MessagesRequest, profile: Profile) -> OfferedTools:
@@ -214,3 +230,22 @@ def _forced(name: str, profile: Profile) -> dict[str, Any]:
 
 def _ask_for(name: str, profile: Profile) -> str:
     return "" if profile.tool_choice_tool == "function" else ASK_FOR_ONE.format(name=name)
+
+
+def asked_in_words(body: Mapping[str, Any], choice: Any) -> dict[str, Any]:
+    """Return the keys of a chat or Responses body that ask for a choice whose own key the upstream refused."""
+    match choice:
+        case "required" | "any":
+            ask = ASK_FOR_ANY
+        case "none":
+            ask = ASK_FOR_NONE
+        case {"function": {"name": str(name)}} | {"name": str(name)}:
+            ask = ASK_FOR_ONE.format(name=name)
+        case _:
+            return {}
+    if "messages" not in body:
+        return {"instructions": "\n\n".join(filter(None, (body.get("instructions"), ask)))}
+    first, *others = body["messages"]
+    if first["role"] == "system":
+        return {"messages": [{**first, "content": f"{first['content']}\n\n{ask}"}, *others]}
+    return {"messages": [{"role": "system", "content": ask}, first, *others]}
