@@ -119,19 +119,21 @@ class MessagesCall:
             further=ChatFurther(alias=self.alias, body=body, decoder=decoder) if rounds else None,
         )
 
-    def for_responses(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:
+    def for_responses(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
         """Translate to OpenAI's Responses API."""
         profile = goal.profile
         rendered = openai_responses.render_request(
             self.request, profile=profile, model=goal.facts, input_estimate=self.estimate_for(goal)
         )
+        body = adapt(rendered.body, lessons)
         decoder = ResponsesDecoder(rendered.answer, profile=profile, new_id=new_id, secrets=goal.secrets)
         return Prepared(
             url=goal.url("/responses"),
             headers=goal.bearer_headers(),
-            body=orjson.dumps(rendered.body),
+            body=orjson.dumps(body),
             exchange=self._translated(decoder, goal),
             read_error=partial(read_error, requested_model=self.alias, secrets=goal.secrets),
+            learn=partial(lesson, body=body),
             notes=rendered.notes,
         )
 

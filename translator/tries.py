@@ -127,7 +127,8 @@ class Tries:
             run, reply = await self._run(call, caller, attempt, runs, self._with(lesson, place))
             # A refusal for a further key is one that this lesson has led to.
             further = run.lesson_of(reply) if isinstance(reply, Failure) else None
-            if not isinstance(reply, Failure) or (further and further.key not in (lesson.key, lesson.rename)):
+            has_helped = not isinstance(reply, Failure) or (further and further.key not in (lesson.key, lesson.rename))
+            if has_helped and lesson.is_lasting:
                 self._lessons[place] = self._with(lesson, place)
         return reply
 

@@ -144,8 +144,8 @@ ONE_CALL: dict[str, Any] = {
 }
 
 
-def refusing(key: str) -> dict[str, Any]:
-    return {"status": 400, "json": {"error": {"message": f"Unsupported parameter: {key}"}}}
+def refusing(key: str, status: int = 400) -> dict[str, Any]:
+    return {"status": status, "json": {"error": {"message": f"Unsupported parameter: {key}"}}}
 
 
 @pytest.mark.parametrize(("refusals", "status", "is_learnt"), [(1, 200, True), (2, 400, False)])
@@ -160,6 +160,12 @@ def test_a_key_is_left_out_from_now_on_if_that_has_helped(
 
     sent = ["parallel_tool_calls" in request["body"] for request in upstream.requests()]
     assert sent == [True, False, not is_learnt]
+
+
+def test_a_validating_server_refuses_a_key_by_another_status(one: RunningGateway, upstream: ScriptedUpstream) -> None:
+    upstream.script(raw=refusing("parallel_tool_calls", 422), model="stern", times=1)
+
+    assert post(one, question("stern", **ONE_CALL)).status_code == 200
 
 
 def test_one_key_after_the_other_is_left_out(one: RunningGateway, upstream: ScriptedUpstream) -> None:

@@ -1,5 +1,6 @@
 """One client, upstreams of every dialect: the same conversation, the same errors, the same sums."""
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,9 @@ from tests.gateway import MakeGateway, RunningGateway, route_words, upstream_wor
 from tests.upstream import ScriptedUpstream
 
 DIALECTS = ["openai_chat", "openai_responses", "anthropic"]
+#: The signature of a block of thinking that holds a Responses upstream's reasoning.
+REASONED = "gw1." + urlsafe_b64encode(b'{"reasoning_items":[{"type":"reasoning","encrypted_content":"x"}]}').decode()
+UNVERIFIED = "The encrypted content x could not be verified."
 WHOLE_AND_STREAM = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "stream"])
 
 pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
@@ -155,3 +159,31 @@ def test_an_openai_client_is_served_by_its_own_dialect_only(
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == whole.choices[0].message.content
     records = assert_ledger_adds_up(mixed, upstream)
     assert [(record["state"], record["source"]) for record in records] == [("ok", "upstream")] * 2
+
+
+def test_what_is_refused_is_left_out_where_the_body_is_ours(
+    mixed: RunningGateway, upstream: ScriptedUpstream, dialect: str
+) -> None:
+    """Reasoning that another account encrypted is left out of its own conversation only."""
+    thought = {"type": "thinking", "thinking": "", "signature": REASONED}
+    history = [
+        user("Hello"),
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "Hi"}]},
+        user("Go on"),
+    ]
+    body: dict[str, Any] = {"messages": history, "temperature": 0.5}
+    refusals = {"temperature": "`temperature` is deprecated for this model.", "input": UNVERIFIED}
+
+    told = {}
+    for key, words in refusals.items():
+        refusal = {"status": 400, "json": {"error": {"message": words, "type": "invalid_request_error"}}}
+        upstream.script(raw=refusal, times=1)
+        told[key] = ask(mixed, dialect, **body).status
+    ask(mixed, dialect, **body)
+
+    assert told["temperature"] == (400 if dialect == "anthropic" else 200)
+    assert told["input"] == (200 if dialect == "openai_responses" else 400)
+    last = upstream.requests()[-1]["body"]
+    assert ("temperature" in last) is (dialect == "anthropic")
+    if dialect == "openai_responses":
+        assert [item["type"] for item in last["input"]] == ["message", "reasoning", "message", "message"]

@@ -18,7 +18,10 @@ BODY: dict[str, Any] = {
     "thinking": {"type": "enabled"},
     "response_format": {"type": "json_object"},
     "messages": [],
+    "tools": [{"type": "function", "function": {"name": "Read", "parameters": {"type": "object", "title": "R"}}}],
 }
+PLAIN = {"type": "function", "function": {"name": "Read", "parameters": {"type": "object", "properties": {}}}}
+REASONING = {"type": "reasoning", "encrypted_content": "x"}
 
 LESSONS: list[tuple[str, Adaptation]] = [
     (
@@ -43,6 +46,56 @@ LESSONS: list[tuple[str, Adaptation]] = [
     ("Unsupported value: 'temperature' does not support 0 with this model.", Adaptation(key="temperature")),
     ("This model does not support the `stop` parameter", Adaptation(key="stop")),
     ("This response_format type is unavailable now: not supported", Adaptation(key="response_format")),
+    # Kimi, Qwen, Anthropic's models
+    ("tool_choice 'specified' is incompatible with thinking enabled", Adaptation(key="tool_choice")),
+    ("Thinking may not be enabled when tool_choice forces tool use.", Adaptation(key="tool_choice")),
+    ("{'loc': ('body', 'tool_choice'), 'msg': \"Input should be 'none' or 'auto'\"}", Adaptation(key="tool_choice")),
+    ("invalid temperature: only 1 is allowed for this model", Adaptation(key="temperature")),
+    ("`temperature` is deprecated for this model.", Adaptation(key="temperature")),
+    ("`temperature` and `top_p` cannot both be specified for this model.", Adaptation(key="temperature")),
+    # xAI
+    ("Argument not supported on this model: reasoningEffort", Adaptation(key="reasoning_effort")),
+    ("Argument not supported on this model: stop", Adaptation(key="stop")),
+    ('{"message":"stop: Extra inputs are not permitted"}', Adaptation(key="stop")),
+    ("Parallel tool calls are not supported by this model", Adaptation(key="parallel_tool_calls")),
+    ("`reasoning_effort` must be one of `none` or `default`", Adaptation(key="reasoning_effort")),
+    ("'response_format.type' must be 'text'", Adaptation(key="response_format")),
+    ("This response_format type is unavailable now; the schema is not read", Adaptation(key="response_format")),
+    (
+        "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function tools, "
+        "use /v1/responses or set reasoning_effort to 'none'.",
+        Adaptation(key="reasoning_effort", with_tools="none"),
+    ),
+    (
+        "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-sonnet",
+        Adaptation(key="max_tokens", at_most=8192),
+    ),
+    (
+        "The maximum tokens you requested exceeds the model limit of 8192. Try again with a maximum tokens value that is "
+        "lower than 8192",
+        Adaptation(key="max_tokens", at_most=8192),
+    ),
+    ("The max_tokens parameter must be between 1 and 8192", Adaptation(key="max_tokens", at_most=8192)),
+    # What of a tool's schema an upstream can't read
+    (
+        "Invalid schema for function 'Artifact': '^[^\\\\p{Cc}]$' is not a 'regex'.",
+        Adaptation(key="tools", is_plain=True),
+    ),
+    ("Failed to initialize samplers: failed to parse grammar", Adaptation(key="tools", is_plain=True)),
+    (
+        "tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'root': when using "
+        "anyOf, type should be defined in anyOf items instead of the parent schema>",
+        Adaptation(key="tools", is_plain=True),
+    ),
+    (
+        'Invalid JSON payload received. Unknown name "propertyNames" at '
+        "'tools[0].function_declarations[0].parameters': Cannot find field.",
+        Adaptation(key="tools", is_plain=True),
+    ),
+    (
+        "JSON Schema not supported: could not understand the instance `{'required': ['a']}`.",
+        Adaptation(key="tools", is_plain=True),
+    ),
     (
         "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you provided 32000.",
         Adaptation(key="max_tokens", at_most=16384),
@@ -74,6 +127,8 @@ NO_LESSONS = [
     "Unknown parameter: 'logit_bias'.",
     "I am thinking this stop is not supported",
     "max_tokens must be at most 64000",
+    "Invalid value for 'temperature': it must be one of 0 and 1",
+    "The encrypted content gAAA could not be verified.",
 ]
 
 
@@ -117,3 +172,89 @@ def test_a_limit_that_is_no_number_is_left_to_the_upstream():
 
     assert lesson("supports at most 16384 completion tokens", body) is None
     assert adapt(body, [Adaptation(key="max_tokens", at_most=5)]) == body
+
+
+def test_schemas_that_are_plain_already_are_not_the_trouble():
+    body = BODY | {"tools": [PLAIN]}
+
+    assert lesson("Failed to initialize samplers: failed to parse grammar", body) is None
+    assert lesson("Unsupported parameter: 'top_k' is in no schema", body) == Adaptation(key="top_k")
+
+
+def test_schemas_are_said_in_plain_words_from_then_on():
+    assert adapt(BODY, [Adaptation(key="tools", is_plain=True)]) == BODY | {"tools": [PLAIN]}
+
+
+def test_no_effort_is_made_beside_tools_only():
+    learnt = Adaptation(key="reasoning_effort", with_tools="none")
+    untold = {key: value for key, value in BODY.items() if key != "reasoning_effort"}
+    toolless = {key: value for key, value in BODY.items() if key != "tools"}
+
+    assert adapt(BODY, [learnt])["reasoning_effort"] == adapt(untold, [learnt])["reasoning_effort"] == "none"
+    assert adapt(toolless, [learnt]) == toolless
+    refusal = "Function tools are not supported; set reasoning_effort to 'none'."
+    assert lesson(refusal, untold) == learnt
+    assert lesson(refusal, BODY | {"reasoning_effort": "none"}) == Adaptation(key="reasoning_effort")
+
+
+CHOICES: list[tuple[Any, str]] = [
+    ("required", "Answer by calling one of the tools."),
+    ("any", "Answer by calling one of the tools."),
+    ("none", "Answer without calling a tool."),
+    ({"type": "function", "function": {"name": "Read"}}, "Answer by calling the tool Read."),
+    ({"type": "function", "name": "Read"}, "Answer by calling the tool Read."),
+]
+
+
+@pytest.mark.parametrize(("choice", "words"), CHOICES)
+def test_a_choice_that_is_refused_is_asked_for_in_words(choice: Any, words: str):
+    learnt = [Adaptation(key="tool_choice")]
+    user, system = {"role": "user", "content": "Hi"}, {"role": "system", "content": "Be brief."}
+
+    assert adapt({"tool_choice": choice, "messages": [user]}, learnt) == {
+        "messages": [{"role": "system", "content": words}, user]
+    }
+    assert adapt({"tool_choice": choice, "messages": [system, user]}, learnt) == {
+        "messages": [{"role": "system", "content": f"Be brief.\n\n{words}"}, user]
+    }
+    assert adapt({"tool_choice": choice, "input": []}, learnt) == {"input": [], "instructions": words}
+    assert adapt({"tool_choice": choice, "instructions": "Be brief."}, learnt) == {
+        "instructions": f"Be brief.\n\n{words}"
+    }
+
+
+def test_a_choice_that_says_nothing_needs_no_words():
+    assert adapt({"tool_choice": "auto", "messages": []}, [Adaptation(key="tool_choice")]) == {"messages": []}
+
+
+RESPONSES: list[tuple[str, Adaptation]] = [
+    ("The encrypted content gAAA...DQ== could not be verified.", Adaptation(key="input", is_unreasoned=True)),
+    (
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        Adaptation(key="input", is_unreasoned=True),
+    ),
+    ("Item with id 'rs_1' not found. Items are not persisted.", Adaptation(key="input", is_unreasoned=True)),
+    ("Encrypted content is not supported with this model.", Adaptation(key="include")),
+    ("Unsupported parameter: 'reasoning.effort' is not supported with this model.", Adaptation(key="reasoning")),
+    (
+        "Invalid 'max_output_tokens': integer above maximum value. Expected a value <= 16384, but got 32000 instead.",
+        Adaptation(key="max_output_tokens", at_most=16384),
+    ),
+]
+
+
+@pytest.mark.parametrize(("refusal", "expected"), RESPONSES)
+def test_a_refusal_of_the_responses_api_is_a_lesson(refusal: str, expected: Adaptation):
+    body = {"max_output_tokens": 32000, "include": ["x"], "reasoning": {"effort": "low"}, "input": [REASONING]}
+
+    assert lesson(refusal, body) == expected
+
+
+def test_reasoning_is_left_out_of_one_conversation_only():
+    learnt = Adaptation(key="input", is_unreasoned=True)
+    message = {"type": "message", "role": "user", "content": []}
+
+    assert adapt({"input": [REASONING, message]}, [learnt]) == {"input": [message]}
+    assert not learnt.is_lasting
+    assert Adaptation(key="include").is_lasting
+    assert lesson("The encrypted content gAAA could not be verified.", {"input": [message]}) is None

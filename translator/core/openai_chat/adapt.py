@@ -1,10 +1,12 @@
 """What a refusal teaches: the keys that one upstream model does not take.
 
-A profile cannot know every model. When an upstream answers 400 and its words name a key that was sent, the call is
+A profile cannot know every model. When an upstream answers 400 or 422 and its words name a key that was sent, the call is
 tried once more without it, and the pair of upstream and model is spared the key from then on. Refusals for length are no
-such lessons, though they name keys too.
+such lessons, though they name keys too. Of tools only what their schemas hold beyond the plain is left out; a choice of
+tools that is refused is asked for in words.
 
-Source: error texts of OpenAI, vLLM, NVIDIA NIM, DeepSeek, Groq, Mistral and Gemini, collected in November 2026.
+Source: error texts of OpenAI, vLLM, NVIDIA NIM, DeepSeek, Groq, Mistral, Gemini, Kimi, Qwen, Zhipu, xAI, Cerebras,
+Fireworks, Bedrock, llama.cpp and LM Studio, collected in November 2026.
 """
 
 import re
@@ -12,7 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Adaptation", "adapt", "lesson"]
+from translator.core.openai_chat.plain_schemas import in_plain_words
+from translator.core.openai_chat.tools import asked_in_words
+
+__all__ = ["LEARNT_STATUSES", "Adaptation", "adapt", "lesson"]
+
+#: Statuses of refusals that may name a key: FastAPI servers and some others say 422.
+LEARNT_STATUSES = (400, 422)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,28 +33,60 @@ class Adaptation:
     rename: str | None = None
     #: The largest value the upstream takes; None when the key itself is refused.
     at_most: int | None = None
+    #: The only value the upstream takes beside tools, which it wants to be told.
+    with_tools: str | None = None
+    #: Whether the key stays, with tools whose schemas say only what every upstream takes.
+    is_plain: bool = False
+    #: Whether the key stays, without the reasoning of earlier turns; of this call alone, as others may have none.
+    is_unreasoned: bool = False
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it is about the upstream model, and not about one conversation."""
+        return not self.is_unreasoned
 
 
 #: Words of refusals that are about a key and not about its value or the length of the input.
 REFUSAL = re.compile(
     r"unsupported|not supported|n't support|not support|no longer support|unrecogni[sz]ed|unknown|unexpected"
     r"|extra inputs|extra_forbidden|not permitted|not allowed|additional propert|cannot find field"
-    r"|requires --enable|cannot be used|can't be used|instead",
+    r"|requires --enable|cannot be used|can't be used|instead|incompatible|deprecated|cannot both|may not be enabled"
+    r"|only [0-9.]+ is allowed",
     re.IGNORECASE,
 )
+#: Words of refusals that are about a value; of a key whose values are the gateway's own.
+BAD_VALUE = re.compile(r"invalid value|must be (?:one of|')|input should be|is unavailable", re.IGNORECASE)
+OWN_WORDS = ("reasoning_effort", "tool_choice", "response_format")
 LENGTH = re.compile(
     r"context (length|window|limit)|too long|too many tokens|exceeds? the (maximum|limit)", re.IGNORECASE
 )
 
 #: Limits of output tokens, as upstreams name the largest.
+LIMIT_KEY = r"max(?:_completion|_output)?_tokens\b"
 AT_MOST = re.compile(
     r"at most (\d+) (?:completion|output) tokens"
-    r"|max(?:_completion)?_tokens\b.{0,80}?(?:less than or equal to|<=|at most|no more than)\s*[`'\"]?(\d+)"
-    r"|max(?:_completion)?_tokens\b.{0,60}?[\[(]\s*\d+\s*,\s*(\d+)\s*[\])]",
+    r"|maximum tokens you requested exceeds the model limit of (\d+)"
+    rf"|{LIMIT_KEY}: \d+ > (\d+), which is the maximum"
+    rf"|{LIMIT_KEY}.{{0,80}}?(?:less than or equal to|<=|at most|no more than)\s*[`'\"]?(\d+)"
+    rf"|{LIMIT_KEY}.{{0,40}}?between \d+ and (\d+)"
+    rf"|{LIMIT_KEY}.{{0,60}}?[\[(]\s*\d+\s*,\s*(\d+)\s*[\])]",
     re.IGNORECASE | re.DOTALL,
 )
 
-LIMIT_KEYS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+LIMIT_KEYS = {
+    "max_tokens": "max_completion_tokens",
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": None,
+}
+
+#: What is said of schemas that an upstream can't make a grammar of, or doesn't understand.
+SCHEMA = re.compile(r"schema|grammar|function_declarations|function_parameters|\.parameters\b", re.IGNORECASE)
+#: What is said of Responses reasoning that another account has encrypted, or whose next item the client has left out.
+REASONING = re.compile(
+    r"encrypted content .{0,400}could not be|of type 'reasoning'|'rs_[^']{0,200}' not found", re.IGNORECASE | re.DOTALL
+)
+#: What GPT-5.4 and later say where they are to reason about tools in this API.
+NO_EFFORT = re.compile(r"set reasoning_effort to '(\w+)'")
 
 #: Keys that may be dropped, and how a refusal names them; common words count in quotes only.
 DROPPABLE: Mapping[str, re.Pattern[str]] = {
@@ -68,23 +108,34 @@ DROPPABLE: Mapping[str, re.Pattern[str]] = {
             "top_k",
         )
     },
-    **{key: re.compile(rf"[\"'`]{key}[\"'`]") for key in ("thinking", "reasoning", "stop", "user")},
+    # xAI names keys as its own programs do, and OpenAI's servers by what they do.
+    "reasoning_effort": re.compile(r"(?<!\w)(?:reasoning_effort|reasoningEffort)(?!\w)"),
+    "parallel_tool_calls": re.compile(r"(?<!\w)parallel[_ ]tool[_ ]calls?(?!\w)", re.IGNORECASE),
+    **{
+        key: re.compile(rf"[\"'`]{key}[\"'`:.]|on this model: {key}(?!\w)")
+        for key in ("thinking", "reasoning", "stop", "user")
+    },
     "tool_choice": re.compile(r"(?<!\w)tool[_ -]choice(?!\w)"),
+    "include": re.compile(r"Encrypted content is not supported|[\"'`]include[\"'`:.]"),
 }
 
 
 def lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
-    """Return what the text of a 400 teaches about `body`; None when trying again would be no use."""
+    """Return what the text of a 400 or 422 teaches about `body`; None when trying again would be no use."""
     if limit := _limit_lesson(refusal, body):
         return limit
-    if LENGTH.search(refusal) or not REFUSAL.search(refusal):
+    if about_tools := _tools_lesson(refusal, body):
+        return about_tools
+    if LENGTH.search(refusal):
         return None
+    if REASONING.search(refusal) and any(map(_is_reasoning, body.get("input") or ())):
+        return Adaptation(key="input", is_unreasoned=True)
+    is_refused = bool(REFUSAL.search(refusal))
     for key, other in LIMIT_KEYS.items():
-        if key in body and re.search(rf"(?<!\w){key}(?!\w)", refusal):
+        if is_refused and key in body and re.search(rf"(?<!\w){key}(?!\w)", refusal):
             return Adaptation(key=key, rename=other)
-    return next(
-        (Adaptation(key=key) for key, named in DROPPABLE.items() if key in body and named.search(refusal)), None
-    )
+    keys = DROPPABLE if is_refused else OWN_WORDS if BAD_VALUE.search(refusal) else ()
+    return next((Adaptation(key=key) for key in keys if key in body and DROPPABLE[key].search(refusal)), None)
 
 
 def _limit_lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
@@ -96,15 +147,41 @@ def _limit_lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
     return Adaptation(key=key, at_most=at_most) if 0 < at_most < body[key] else None
 
 
+def _tools_lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
+    if "tools" not in body:
+        return None
+    if (word := NO_EFFORT.search(refusal)) and body.get("reasoning_effort") != word.group(1):
+        return Adaptation(key="reasoning_effort", with_tools=word.group(1))
+    is_schema = SCHEMA.search(refusal) and not DROPPABLE["response_format"].search(refusal)
+    return (
+        Adaptation(key="tools", is_plain=True) if is_schema and in_plain_words(body["tools"]) != body["tools"] else None
+    )
+
+
 def adapt(body: Mapping[str, Any], adaptations: Iterable[Adaptation]) -> dict[str, Any]:
     """Return the body with all that was learnt about its upstream model; the body given is not changed."""
     changed = dict(body)
     for adaptation in adaptations:
-        if adaptation.key not in changed:
-            continue
-        value = changed.pop(adaptation.key)
-        if adaptation.at_most is not None:
-            changed[adaptation.key] = min(value, adaptation.at_most) if isinstance(value, int) else value
-        elif adaptation.rename:
-            changed[adaptation.rename] = value
+        if adaptation.with_tools is not None and "tools" in changed:
+            changed[adaptation.key] = adaptation.with_tools
+        elif adaptation.with_tools is None and adaptation.key in changed:
+            _adapt_key(changed, adaptation)
     return changed
+
+
+def _adapt_key(body: dict[str, Any], adaptation: Adaptation) -> None:
+    value = body.pop(adaptation.key)
+    if adaptation.is_plain:
+        body["tools"] = in_plain_words(value)
+    elif adaptation.is_unreasoned:
+        body["input"] = [item for item in value if not _is_reasoning(item)]
+    elif adaptation.at_most is not None:
+        body[adaptation.key] = min(value, adaptation.at_most) if isinstance(value, int) else value
+    elif adaptation.rename:
+        body[adaptation.rename] = value
+    elif adaptation.key == "tool_choice":
+        body |= asked_in_words(body, value)
+
+
+def _is_reasoning(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "reasoning"
