@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from keys.entries import AliasEntry, CredentialEntry, RouteEntry, TokenEntry, UpstreamEntry
+from keys.leaks import Kind, Leak, Watch, tokens_in
 from keys.listening import Follower
 from keys.ring import key_ring
 from keys.secrets import KeyRing
@@ -32,6 +33,7 @@ class Directory:
         self._key_ring = key_ring
         self._follower = Follower(dsn, CHANNEL, self._refresh, poll_s=POLL_S)
         self._snapshot = Snapshot()
+        self._watch = Watch()
         self._read_at = float("-inf")
         # Expiry goes by the database's clock: its time is this much ahead of our monotonic one.
         self._clock_offset_s = time.time() - time.monotonic()
@@ -76,6 +78,12 @@ class Directory:
             return self._snapshot.ended.get(name)
         return entry.id if entry.expires_at.timestamp() <= self.now() else None
 
+    def leaks_in(self, text: bytes) -> tuple[Leak, ...]:
+        """Find the tokens that may be used, and the credentials, whose secret stands in a text. Any thread may ask."""
+        entries = (self.authenticate(token) for token in tokens_in(text))
+        tokens = [Leak(Kind.TOKEN, entry.id) for entry in entries if entry is not None]
+        return (*tokens, *self._watch.credentials_in(text))
+
     def resolve(self, alias: str) -> RouteEntry | None:
         """Return where `alias` leads; None when no enabled route takes it."""
         return self._snapshot.resolve(alias)
@@ -114,8 +122,7 @@ class Directory:
 
     def secrets(self) -> frozenset[str]:
         """Return every opened secret, for the scrubber of logs."""
-        groups = self._snapshot.credentials.values()
-        return frozenset(entry.opened for group in groups for entry in group if entry.opened)
+        return frozenset(_secrets_of(self._snapshot).values())
 
     async def _refresh(self, connection: psycopg.AsyncConnection[Any], noticed: bool) -> None:
         await self._read_clock(connection)
@@ -126,6 +133,8 @@ class Directory:
                 snapshot = await load_snapshot(connection, self._key_ring)
             if snapshot.undecryptable not in (0, self._snapshot.undecryptable):
                 logger.warning("no encryption key of the ring opens %s of the credentials", snapshot.undecryptable)
+            if _secrets_of(snapshot) != _secrets_of(self._snapshot):
+                self._watch = Watch(entry for group in snapshot.credentials.values() for entry in group)
             # Only now, so that nobody meets credentials that the old ring doesn't open.
             self._snapshot = snapshot
         self._read_at = time.monotonic()
@@ -142,3 +151,9 @@ class Directory:
         row = await cursor.fetchone()
         stamp: datetime = row[0] if row else datetime.now(UTC)
         self._clock_offset_s = stamp.timestamp() - time.monotonic()
+
+
+def _secrets_of(snapshot: Snapshot) -> dict[int, str]:
+    """Return the opened secrets by the ids of their credentials."""
+    groups = snapshot.credentials.values()
+    return {entry.id: entry.opened for group in groups for entry in group if entry.opened}

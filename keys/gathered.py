@@ -1,4 +1,4 @@
-"""What one worker gathers about client tokens in memory and writes down together, never on a request's path."""
+"""What one worker gathers about secrets of ours in memory and writes down together, never on a request's path."""
 
 import asyncio
 import logging
@@ -11,9 +11,13 @@ from keys.tasks import end_task
 
 logger = logging.getLogger(__name__)
 
+SOON_S = 1.0
+#: After a failure to write.
+PAUSE_S = 5.0
 
-class Gathered[Item](ABC):
-    """Keeps the last item of each token until it is written; what can't be written is kept for later."""
+
+class Gathered[Key, Item](ABC):
+    """Keeps an item of each secret until it is written; what can't be written is kept for later."""
 
     #: What it is, for the log and the task.
     what: ClassVar[str]
@@ -23,7 +27,7 @@ class Gathered[Item](ABC):
     def __init__(self, dsn: str, *, every_s: float) -> None:
         self._dsn = dsn
         self._every_s = every_s
-        self._seen: dict[int, Item] = {}
+        self._seen: dict[Key, Item] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -38,7 +42,11 @@ class Gathered[Item](ABC):
     async def _write_now_and_then(self) -> None: ...
 
     @abstractmethod
-    def _place(self, seen: dict[int, Item]) -> Any: ...
+    def _place(self, seen: dict[Key, Item]) -> Any: ...
+
+    def _put_back(self, seen: dict[Key, Item]) -> None:
+        """Keep what could not be written, beside what came meanwhile."""
+        self._seen = seen | self._seen
 
     async def _write(self) -> bool:
         """Write what is gathered; False when it has to wait."""
@@ -51,10 +59,32 @@ class Gathered[Item](ABC):
             ) as connection:
                 await connection.execute(self.statement, [self._place(seen)])
         except asyncio.CancelledError:
-            self._seen = seen | self._seen
+            self._put_back(seen)
             raise
         except (psycopg.Error, OSError) as exc:
             logger.info("%s could not be written: %s", self.what, type(exc).__name__)
-            self._seen = seen | self._seen
+            self._put_back(seen)
             return False
         return True
+
+
+class GatheredSoon[Key, Item](Gathered[Key, Item]):
+    """The same, written about so long after the first item came."""
+
+    def __init__(self, dsn: str, *, every_s: float = SOON_S) -> None:
+        super().__init__(dsn, every_s=every_s)
+        self._wake = asyncio.Event()
+
+    def _keep(self, key: Key, item: Item) -> None:
+        self._seen[key] = item
+        self._wake.set()
+
+    async def _write_now_and_then(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if await self._write():
+                await asyncio.sleep(self._every_s)
+            else:
+                self._wake.set()
+                await asyncio.sleep(PAUSE_S)

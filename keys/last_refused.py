@@ -4,17 +4,13 @@ Workers gather them in memory and write what they have about once a second, a ro
 request's path. Requests without a token of ours leave nothing.
 """
 
-import asyncio
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 
 import orjson
 
-from keys.gathered import Gathered
+from keys.gathered import GatheredSoon
 
-EVERY_S = 1.0
-#: After a failure to write.
-PAUSE_S = 5.0
 #: More tokens than these are not held at once.
 TOKENS_MAX = 10_000
 #: Column -> its length. What is longer is cut off.
@@ -56,30 +52,15 @@ class Refused:
     at: float = field(default_factory=monotonic)
 
 
-class LastRefused(Gathered[Refused]):
+class LastRefused(GatheredSoon[int, Refused]):
     """Gathers the refusals that one worker gave."""
 
     what = "refusals of tokens"
     statement = WRITE.encode()
 
-    def __init__(self, dsn: str, *, every_s: float = EVERY_S) -> None:
-        super().__init__(dsn, every_s=every_s)
-        self._wake = asyncio.Event()
-
     def note(self, token_id: int, refused: Refused) -> None:
         if token_id in self._seen or len(self._seen) < TOKENS_MAX:
-            self._seen[token_id] = refused
-            self._wake.set()
-
-    async def _write_now_and_then(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            if await self._write():
-                await asyncio.sleep(self._every_s)
-            else:
-                self._wake.set()
-                await asyncio.sleep(PAUSE_S)
+            self._keep(token_id, refused)
 
     def _place(self, seen: dict[int, Refused]) -> str:
         return _rows(seen)

@@ -7,7 +7,7 @@ from keys.gathered import Gathered
 EVERY_S = 60.0
 
 
-class LastUsed(Gathered[None]):
+class LastUsed(Gathered[int, None]):
     """Gathers the tokens that one worker saw."""
 
     what = "when tokens were last used"

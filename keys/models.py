@@ -358,6 +358,35 @@ class TokenRefusal(models.Model):
         return f"{self.token_id}: {self.status} {self.error_type}"
 
 
+class Sighting(models.Model):
+    """A live secret of ours that was seen in the text of requests; nothing of the text."""
+
+    kind = models.CharField(max_length=16)
+    #: Of the client token or the credential; no foreign key, since it is one of two.
+    secret_id = models.BigIntegerField()
+    #: Of a credential, whose secret may be replaced; empty for a token.
+    last_four = models.CharField(max_length=4)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+    #: Requests that it was seen in.
+    times = models.PositiveIntegerField()
+    #: The last of them, and whose it was.
+    request_id = models.CharField(max_length=64)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    #: Whoever sets it sends the alert, so that of several workers one does.
+    told_at = models.DateTimeField(null=True)
+    dismissed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="keys_sighting_unique", fields=["kind", "secret_id", "last_four"]),
+            models.CheckConstraint(name="keys_sighting_kind_known", condition=Q(kind__in=["token", "credential"])),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.secret_id} in {self.request_id}"
+
+
 class Worker(models.Model):
     """A server process and what it has open; when its heartbeat stops, its claims are void."""
 

@@ -18,6 +18,7 @@ from ninja.security import APIKeyHeader, HttpBearer
 from keys.addresses import address_of
 from keys.entries import TokenEntry
 from keys.last_refused import Refused
+from keys.leaks import Leak
 from keys.tokens import PREFIX
 from translator import models_page, refusals
 from translator.bookkeeping import Caller
@@ -134,6 +135,8 @@ class ApiRequest(HttpRequest):
     request_id: str
     #: When the whole body was here, on the loop's clock.
     arrived_at: float
+    #: For its usage records.
+    notes: tuple[str, ...]
 
 
 @api.post("/v1/messages", openapi_extra=body_of(request_schema()))
@@ -245,7 +248,13 @@ async def read[Parsed](request: ApiRequest, parse: Callable[[bytes], Parsed]) ->
     size = len(request.body)
     if is_crowded(size):
         raise CallFailed(refusals.CROWDED)
-    return await off_loop(size, parse, request.body), size
+    parsed, leaks = await off_loop(size, _parse_and_watch, request, parse)
+    note_leaks(request, leaks)
+    return parsed, size
+
+
+def _parse_and_watch[Parsed](request: ApiRequest, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, tuple[Leak, ...]]:
+    return parse(request.body), request.gateway.directory.leaks_in(request.body)
 
 
 async def answer(request: ApiRequest, call: Call) -> Answered:
@@ -286,6 +295,7 @@ def caller_of(request: ApiRequest, session_id: str | None) -> Caller:
         arrived_at=request.arrived_at,
         agent_id=request.headers.get(AGENT_HEADER, ""),
         agent_kind=first_of(request, AGENT_KIND_HEADERS) or "",
+        notes=request.notes,
     )
 
 
@@ -295,6 +305,13 @@ def session_of(request: ApiRequest) -> str | None:
 
 def first_of(request: ApiRequest, names: Sequence[str]) -> str | None:
     return next((value for name in names if (value := request.headers.get(name))), None)
+
+
+def note_leaks(request: ApiRequest, leaks: Sequence[Leak]) -> None:
+    """Keep that secrets of ours stood in the request's text; in memory, written later. The request goes its way."""
+    for leak in leaks:
+        request.gateway.sightings.note(leak, request_id=request.request_id, user_id=request.token.user_id)
+    request.notes = tuple(sorted({f"{leak.kind}_in_text" for leak in leaks}))
 
 
 def answer_json(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:

@@ -25,6 +25,8 @@ class Caller:
     #: A sub-agent of the session, by the client's own words; empty for the main agent.
     agent_id: str = ""
     agent_kind: str = ""
+    #: What was noticed in the request's text.
+    notes: tuple[str, ...] = ()
 
 
 def open_record(record_id: UUID, number: int, call: Call, caller: Caller, attempt: Attempt) -> OpenRecord:
@@ -60,6 +62,7 @@ def settlement_of(
     record_id: UUID,
     state: State,
     prepared: Prepared,
+    caller: Caller,
     *,
     max_tokens: int | None,
     http_status: int | None,
@@ -88,5 +91,5 @@ def settlement_of(
         queued_ms=queued_ms,
         ttft_ms=ttft_ms,
         duration_ms=duration_ms,
-        notes=(*prepared.notes, *exchange.notes, *usage.notes),
+        notes=(*caller.notes, *prepared.notes, *exchange.notes, *usage.notes),
     )

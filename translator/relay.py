@@ -17,6 +17,7 @@ from keys.entries import RouteEntry
 from keys.last_refused import LastRefused
 from keys.last_used import LastUsed
 from keys.secrets import parse_key_ring
+from keys.sightings import Sightings
 from keys.tasks import end_task
 from keys.waiting import WaitingRoom
 from translator import refusals
@@ -99,6 +100,7 @@ class Gateway:
         self.dispatcher = Dispatcher(conninfo, self.directory, worker)
         self.last_used = LastUsed(conninfo)
         self.last_refused = LastRefused(conninfo)
+        self.sightings = Sightings(conninfo)
         self._alerts = PoolAlerts(conninfo, alerts or Addresses(), self.directory.sealed)
         self.ledger = Ledger(conninfo, spool_dir, worker, redis_url)
         self.upstream = UpstreamClient(allowed=allowed_upstreams)
@@ -130,6 +132,7 @@ class Gateway:
         await self.dispatcher.start()
         await self.last_used.start()
         await self.last_refused.start()
+        await self.sightings.start()
         await self.ledger.start()
         await self._calibrations.start()
         await self._alerts.start()
@@ -148,6 +151,7 @@ class Gateway:
         await self.idempotency.close()
         await self.last_used.close()
         await self.last_refused.close()
+        await self.sightings.close()
         await self.ledger.close()
         await self._calibrations.close()
         await self.upstream.aclose()

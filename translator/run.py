@@ -228,6 +228,7 @@ class Run:
             self._record_id,
             state,
             self.prepared,
+            self._caller,
             max_tokens=self._call.max_tokens,
             http_status=status or outcome.status,
             error=error,
