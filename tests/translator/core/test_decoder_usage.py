@@ -73,6 +73,29 @@ def test_a_report(kind):
     assert counts(last_usage(decode(sse(chunk(content="Hello"), finish(), {"choices": [], "usage": report}, DONE)))) == expected  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "split",
+    [
+        {
+            "prompt_tokens_details": {
+                "cache_write_tokens": 30,
+                "cache_creation_token_details": {"ephemeral_1h_input_tokens": 20},
+            }
+        },
+        {"cache_creation_input_tokens": 30, "claude_cache_creation_1_h_tokens": 20},
+        {
+            "cache_creation_input_tokens": 30,
+            "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+        },
+    ],
+)
+def test_what_is_written_for_an_hour_is_told_apart(split):
+    report = {"prompt_tokens": 120, "completion_tokens": 5, "total_tokens": 125} | split
+    got = last_usage(decode(sse(chunk(content="Hello"), finish(), {"choices": [], "usage": report}, DONE)))
+
+    assert (got.input_tokens, got.cache_write_tokens, got.cache_write_1h_tokens) == (90, 30, 20)
+
+
 @pytest.mark.parametrize("value", ABSURD)
 def test_what_can_be_no_count_is_replaced_by_ours_and_noted(value):
     events = decode(sse(chunk(content="Hello"), finish(), usage(value, 5, cached_tokens=value)))

@@ -133,6 +133,22 @@ USAGES = {
     ),
     "nulls": (start(input_tokens=9, output_tokens=1) + delta(input_tokens=None, output_tokens=30), (9, 0, 0, 30, "upstream")),
     "an end without counts": (start(input_tokens=9) + event("message_delta", delta={}), (9, 0, 0, 0, "partial")),
+    "an end with zeros": (
+        start(input_tokens=9, cache_read_input_tokens=3, output_tokens=1) + delta(input_tokens=0, cache_read_input_tokens=0, output_tokens=30),
+        (9, 3, 0, 30, "upstream"),
+    ),
+    "a start with zeros": (start(input_tokens=0, output_tokens=0) + delta(input_tokens=9, output_tokens=30), (9, 0, 0, 30, "upstream")),
+    "the end finds all of it cached": (
+        start(input_tokens=9, output_tokens=1) + delta(input_tokens=0, cache_read_input_tokens=9, output_tokens=30),
+        (0, 9, 0, 30, "upstream"),
+    ),
+    "an input of nothing": (start(input_tokens=0, output_tokens=0) + delta(output_tokens=30), (50, 0, 0, 30, "partial")),
+    "an output of nothing": (start(input_tokens=9) + text("01234567") + delta(output_tokens=0), (9, 0, 0, 2, "partial")),
+    "an answer of nothing": (start(input_tokens=9) + delta(output_tokens=0), (9, 0, 0, 0, "upstream")),
+    "writes by their time": (
+        start(input_tokens=9, output_tokens=1, cache_creation={"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 7}) + delta(output_tokens=30),
+        (9, 0, 11, 30, "upstream"),
+    ),
     "absurd": (start(input_tokens=-9, output_tokens="x") + delta(output_tokens=10**9), (0, 0, 0, 0, "unknown")),
 }  # fmt: skip
 
@@ -146,6 +162,29 @@ def test_usage(kind):
 
     assert (got.input_tokens, got.cache_read_tokens, got.cache_write_tokens, got.output_tokens, got.source) == expected
     assert bool(got.notes) == (kind == "absurd")
+
+
+@pytest.mark.parametrize(
+    ("counts", "hour"),
+    [
+        (
+            {
+                "cache_creation_input_tokens": 11,
+                "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 7},
+            },
+            7,
+        ),
+        ({"cache_creation_input_tokens": 5, "cache_creation": {"ephemeral_1h_input_tokens": 7}}, 5),
+        ({"cache_creation_input_tokens": 11, "cache_creation": {"ephemeral_5m_input_tokens": 11}}, 0),
+        ({"cache_creation_input_tokens": 11, "cache_creation": 7}, 0),
+        ({"cache_creation_input_tokens": 11}, 0),
+    ],
+)
+def test_what_is_written_for_an_hour_is_told_apart(counts, hour):
+    subject = reader()
+    subject.feed(start(input_tokens=9, **counts) + delta(output_tokens=3, **counts))
+
+    assert subject.usage.cache_write_1h_tokens == hour
 
 
 def test_what_is_no_event_passes_unread():

@@ -26,6 +26,10 @@ __all__ = ["MessageReader"]
 TRUNCATED = "upstream closed the stream before finishing"
 #: Keys under which a delta carries what a client shows or runs.
 DELTA_KEYS = ("text", "thinking", "partial_json")
+#: Counts that together are the whole input.
+INPUT_KEYS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+#: Under `cache_creation`: what was written for an hour, and for minutes.
+HOUR_KEY, MINUTES_KEY = "ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"
 
 
 class MessageReader:
@@ -79,14 +83,19 @@ class MessageReader:
                 source=source,
                 notes=self.notes,
             )
+        input_, read, written = (self._counts.get(key, 0) for key in INPUT_KEYS)
         output = self._counts.get("output_tokens", 0)
+        # No input is empty, and neither is the output of an answer that says something: such zeros are no counts.
+        has_input = input_ + read + written > 0
+        has_output = self._has_final_usage and (output > 0 or estimate == 0)
         return Usage(
-            input_tokens=self._counts.get("input_tokens", 0),
-            cache_read_tokens=self._counts.get("cache_read_input_tokens", 0),
-            cache_write_tokens=self._counts.get("cache_creation_input_tokens", 0),
-            output_tokens=output if self._has_final_usage else max(output, estimate),
+            input_tokens=input_ if has_input else self._input_estimate,
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+            cache_write_1h_tokens=min(written, self._counts.get(HOUR_KEY, 0)),
+            output_tokens=output if has_output else max(output, estimate),
             thinking_tokens=self._thinking,
-            source=UsageSource.UPSTREAM if self._has_final_usage else UsageSource.PARTIAL,
+            source=UsageSource.UPSTREAM if has_input and has_output else UsageSource.PARTIAL,
             notes=self.notes,
         )
 
@@ -173,12 +182,24 @@ class MessageReader:
         self._has_final_usage = self._read_usage(data.get("usage")) or self._has_final_usage
 
     def _read_usage(self, usage: Any) -> bool:
-        """Keep the counts of a `usage` object, which are running totals; False when there is none of the output."""
+        """Keep the counts of a `usage` object, which are running totals; False when there is none of the output.
+
+        Some upstreams count the input at the start and others at the end, with zeros at the other place: a total is
+        never taken back to nothing.
+        """
         if not isinstance(usage, dict):
             return False
         notes: list[str] = []
-        for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"):
-            if usage.get(key) is not None and (tokens := token_count(usage[key], notes)) is not None:
+        told = {
+            key: count for key in (*INPUT_KEYS, "output_tokens") if (count := _count(usage, key, notes)) is not None
+        }
+        if isinstance(split := usage.get("cache_creation"), dict):
+            told[HOUR_KEY] = _count(split, HOUR_KEY, notes) or 0
+            written = told[HOUR_KEY] + (_count(split, MINUTES_KEY, notes) or 0)
+            told["cache_creation_input_tokens"] = told.get("cache_creation_input_tokens") or written
+        counts_input = any(told.get(key) for key in INPUT_KEYS)
+        for key, tokens in told.items():
+            if tokens or key not in self._counts or (counts_input and key != "output_tokens"):
                 self._counts[key] = tokens
         match usage.get("output_tokens_details"):
             case {"thinking_tokens": int(thinking)}:
@@ -190,6 +211,10 @@ class MessageReader:
         self.error = error
         self.is_done = True
         return b"event: error\ndata: %b\n\n" % orjson.dumps(render_error(error, self._request_id))
+
+
+def _count(usage: dict[str, Any], key: str, notes: list[str]) -> int | None:
+    return None if usage.get(key) is None else token_count(usage[key], notes)
 
 
 def _render(frame: SSEFrame) -> bytes:

@@ -39,6 +39,12 @@ PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("input_tokens_details", "cache_write_tokens"),
         ("cache_creation_input_tokens",),
     ),
+    # As gateways in front of Claude write them: LiteLLM, new-api, and the Messages API's own form.
+    "cache_write_1h": (
+        ("prompt_tokens_details", "cache_creation_token_details", "ephemeral_1h_input_tokens"),
+        ("claude_cache_creation_1_h_tokens",),
+        ("cache_creation", "ephemeral_1h_input_tokens"),
+    ),
     "thinking": (
         ("completion_tokens_details", "reasoning_tokens"),
         ("output_tokens_details", "reasoning_tokens"),
@@ -56,6 +62,7 @@ class Report:
     total: int | None = None
     cache_read: int | None = None
     cache_write: int | None = None
+    cache_write_1h: int | None = None
     thinking: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -104,6 +111,7 @@ def settle_usage(
         input_tokens=max(0, input_estimate - cache_read - cache_write) if input_ is None else input_,
         cache_read_tokens=cache_read,
         cache_write_tokens=cache_write,
+        cache_write_1h_tokens=min(cache_write, report.cache_write_1h or 0),
         output_tokens=output_estimate if output is None else output,
         thinking_tokens=report.thinking,
         source=UsageSource.UPSTREAM if is_whole else UsageSource.PARTIAL,
