@@ -86,11 +86,10 @@ def _miss(part: str, last: Request, request: Request, price: Price | None) -> Mi
 
 def _extra_nano(missed: int, request: Request, price: Price) -> int:
     """Return what the missed tokens cost more; those that were written to the cache had its price."""
-    read_price = price.input_price if price.cache_read_price is None else price.cache_read_price
-    write_price = price.input_price if price.cache_write_price is None else price.cache_write_price
+    at = {kind: price.per_token(kind, request.all_input_tokens) for kind in ("input", "cache_read", "cache_write")}
     written = min(missed, request.cache_write_tokens)
-    paid = written * write_price + (missed - written) * price.input_price
-    return max(0, paid - missed * read_price) // PICO_PER_NANO
+    paid = written * at["cache_write"] + (missed - written) * at["input"]
+    return max(0, paid - missed * at["cache_read"]) // PICO_PER_NANO
 
 
 def _change(last: Request, request: Request, pause: timedelta) -> str:

@@ -81,6 +81,7 @@ def settlement_of(
         input_tokens=usage.input_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
         output_tokens=usage.output_tokens,
         thinking_tokens=usage.thinking_tokens or 0,
         max_tokens=max_tokens,

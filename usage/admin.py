@@ -20,7 +20,7 @@ from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
 from keys.searching import SearchInTime
 from usage.budgets import is_over, period_end
 from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter, export_links
-from usage.forms import EDITABLE, KINDS, MICRO, NANO, BudgetForm, PriceForm
+from usage.forms import EDITABLE, KINDS, LONG_KINDS, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
 from usage.paging import CappedList
 from usage.reports import today_summary
@@ -78,6 +78,7 @@ class UsageRecordAdmin(CappedList, ReadOnlyAdmin):
                     "input_tokens",
                     "cache_read_tokens",
                     "cache_write_tokens",
+                    "cache_write_1h_tokens",
                     "output_tokens",
                     "thinking_tokens",
                     "cost",
@@ -234,6 +235,7 @@ class PriceAdmin(ReadOnlyAdmin):
     fieldsets = (
         (None, {"fields": ("upstream_model", "upstream", "valid_from")}),
         ("USD per million tokens", {"fields": KINDS}),
+        ("USD per million tokens of long requests", {"fields": ("long_above", *LONG_KINDS)}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Price]:
@@ -245,8 +247,10 @@ class PriceAdmin(ReadOnlyAdmin):
         return bool(request.user.has_perm("usage.add_price"))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fields = ("upstream_model", "upstream_name", "since", *(f"{kind}_usd" for kind in KINDS), "origin")
-        return ((None, {"fields": fields}),) if obj else self.fieldsets
+        if obj is None:
+            return self.fieldsets
+        fields = ("upstream_model", "upstream_name", "since", *(f"{kind}_usd" for kind in KINDS), "long", "origin")
+        return ((None, {"fields": fields}),)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         # The fields of the kinds are the form's own, not the model's: the admin must not look for them there.
@@ -277,6 +281,20 @@ class PriceAdmin(ReadOnlyAdmin):
     @admin.display(description="cache write")
     def cache_write_usd(self, price: Price) -> str:
         return _per_million(price.cache_write_price, "as input")
+
+    @admin.display(description="cache write, 1 h")
+    def cache_write_1h_usd(self, price: Price) -> str:
+        return _per_million(price.cache_write_1h_price, "as cache write")
+
+    @admin.display(description="long requests")
+    def long(self, price: Price) -> str:
+        if price.long_above is None:
+            return "cost the same"
+        prices = {kind: getattr(price, f"{kind}_price") for kind in LONG_KINDS}
+        told = (
+            f"{kind.removeprefix('long_').replace('_', ' ')} {_per_million(at)}" for kind, at in prices.items() if at
+        )
+        return f"above {price.long_above:,} tokens of input: {', '.join(told)}"
 
     @admin.display(description="thinking")
     def thinking_usd(self, price: Price) -> str:

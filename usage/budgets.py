@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from typing import NamedTuple
 
 from keys.entries import TokenEntry, matches
 from usage.connection import LedgerConnection
@@ -24,8 +25,20 @@ FROM usage_budget WHERE enabled ORDER BY id"""
 PRICE_VERSION = "SELECT count(*), max(id), max(valid_from) FILTER (WHERE valid_from <= now()) FROM usage_price"
 PRICES = """
 SELECT DISTINCT ON (upstream_model, upstream_id) upstream_id, upstream_model, input_price,
-    greatest(output_price, coalesce(thinking_price, 0))
+    greatest(output_price, thinking_price), long_above, long_input_price,
+    coalesce(long_output_price, greatest(output_price, thinking_price))
 FROM usage_price WHERE valid_from <= now() ORDER BY upstream_model, upstream_id, valid_from DESC"""
+
+
+class Rates(NamedTuple):
+    """What an upstream model costs, in 1e-12 USD per token."""
+
+    input: int
+    output: int
+    #: From so many tokens of input on, all tokens cost what stands below; None when they never do.
+    long_above: int | None
+    long_input: int | None
+    long_output: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +89,7 @@ class BudgetBook:
     is_read: bool = False
     budgets: dict[int, BudgetEntry] = field(default_factory=dict)
     _by_subject: Mapping[tuple[str, int | None], list[BudgetEntry]] = field(default_factory=dict)
-    #: Per upstream model: the prices of input and output, in 1e-12 USD per token.
-    _prices: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    _prices: dict[Place, Rates] = field(default_factory=dict)
     _price_version: object = None
 
     async def read(self, connection: LedgerConnection) -> None:
@@ -91,7 +103,7 @@ class BudgetBook:
         newest = await version.fetchone()
         if newest != self._price_version:
             (prices,) = await connection.run([(PRICES, [])])
-            self._prices = {(upstream, model): (low, high) for upstream, model, low, high in await prices.fetchall()}
+            self._prices = {(row[0], row[1]): Rates(*row[2:]) for row in await prices.fetchall()}
             self._price_version = newest
 
     def put(self, budgets: Iterable[BudgetEntry]) -> None:
@@ -140,7 +152,10 @@ class BudgetBook:
         prices = self._prices.get(place) or self._prices.get((None, place[1]))
         if prices is None:
             return 0
-        return ceil((estimate.input_tokens * prices[0] + estimate.output_tokens * prices[1]) / 1000)
+        per_input, per_output = prices.input, prices.output
+        if prices.long_above is not None and estimate.input_tokens > prices.long_above:
+            per_input, per_output = prices.long_input or per_input, prices.long_output
+        return ceil((estimate.input_tokens * per_input + estimate.output_tokens * per_output) / 1000)
 
 
 def is_over(period: str, start: datetime, now: datetime) -> bool:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from unfold.widgets import (
     UnfoldAdminDecimalFieldWidget,
     UnfoldAdminEmailInputWidget,
+    UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminSplitDateTimeWidget,
     UnfoldAdminTextInputWidget,
@@ -28,14 +29,20 @@ LIMIT_MAX = 9 * 10**18
 OTHERWISE = {
     "cache_read": "Empty: as input.",
     "cache_write": "Empty: as input.",
+    "cache_write_1h": "Kept for an hour. Empty: as cache write.",
     "thinking": "Empty: as output.",
+    "long_output": "Empty: as output.",
+    **dict.fromkeys(
+        ("long_cache_read", "long_cache_write", "long_cache_write_1h"), "Empty: as much more as input costs."
+    ),
 }
 #: What the form of a budget writes; the rest of its row is the ledger's.
 EDITABLE = (
     "name", "subject", "subject_id", "aliases", "period", "unit", "enabled", "limit",
     "warn_percents", "warn_emails", "warn_webhook",
 )  # fmt: skip
-KINDS = ("input", "output", "cache_read", "cache_write", "thinking")
+KINDS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "thinking")
+LONG_KINDS = ("long_input", "long_output", "long_cache_read", "long_cache_write", "long_cache_write_1h")
 
 
 class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -143,9 +150,17 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         widget=UnfoldAdminSplitDateTimeWidget,
     )
 
+    long_above = forms.IntegerField(
+        min_value=1,
+        required=False,
+        label="Longer than",
+        help_text="Tokens of input, cached ones included; all of a longer request has the prices below. Empty: never.",
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+
     class Meta:
         model = Price
-        fields = ("upstream_model", "valid_from")
+        fields = ("upstream_model", "valid_from", "long_above")
         widgets = {"upstream_model": UnfoldAdminTextInputWidget}
         help_texts = {"upstream_model": "The name that is sent to the upstream, not the alias that clients use."}
 
@@ -153,13 +168,13 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         super().__init__(*args, **kwargs)
         for part, name in zip(self.fields["valid_from"].widget.widgets, ("date", "time"), strict=True):
             part.attrs["aria-label"] = f"Valid from, {name}"
-        for kind in KINDS:
+        for kind in (*KINDS, *LONG_KINDS):
             self.fields[kind] = forms.DecimalField(
                 min_value=0,
                 max_value=MICRO,
                 decimal_places=6,
                 required=kind in ("input", "output"),
-                label=kind.replace("_", " ").capitalize(),
+                label=kind.removeprefix("long_").replace("_1h", " for 1 h").replace("_", " ").capitalize(),
                 help_text=OTHERWISE.get(kind, ""),
                 widget=UnfoldAdminDecimalFieldWidget(),
             )
@@ -169,7 +184,11 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         upstream = cleaned.get("upstream")
         self.instance.upstream_id = upstream.pk if upstream else None
         self.instance.origin = "admin"
-        for kind in KINDS:
+        for kind in (*KINDS, *LONG_KINDS):
             price = cleaned.get(kind)
             setattr(self.instance, f"{kind}_price", None if price is None else int(price * MICRO))
+        has_long = any(cleaned.get(kind) is not None for kind in LONG_KINDS)
+        if {cleaned.get("long_above") is None, cleaned.get("long_input") is None} != {not has_long}:
+            msg = "Prices of long requests need how long they are, and a price for their input."
+            raise ValidationError(msg)
         return cleaned

@@ -7,7 +7,9 @@ models, each with `input_cost_per_token` and so on, in USD per token. Models wit
 audio, rerankers) are skipped, and so is `sample_spec`. Fields that are not named here are ignored.
 
 CSV: a header, then a model per line, in USD per million tokens. Columns: `model`, `input`, `output`, and if need
-be `cache_read`, `cache_write`, `thinking`. An empty cell is an unknown, which counts as input or as output.
+be `cache_read`, `cache_write`, `cache_write_1h`, `thinking`. An empty cell is an unknown, which counts as input or as
+output. Of inputs longer than `long_above` tokens: `long_input`, and if need be `long_output`, `long_cache_read` and so on;
+LiteLLM calls these `input_cost_per_token_above_200k_tokens`. Where it has several such bounds, the lowest is taken.
 """
 
 import csv
@@ -15,7 +17,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -35,8 +37,13 @@ LITELLM_FIELDS = {
     "output": "output_cost_per_token",
     "cache_read": "cache_read_input_token_cost",
     "cache_write": "cache_creation_input_token_cost",
+    "cache_write_1h": "cache_creation_input_token_cost_above_1hr",
     "thinking": "output_cost_per_reasoning_token",
 }
+#: The kinds of tokens that may have another price in long requests.
+LONG_KINDS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+PRICED = (*LITELLM_FIELDS, *(f"long_{kind}" for kind in LONG_KINDS))
+LONG_FIELD = re.compile(r"input_cost_per_token_above_([0-9]{1,5})k_tokens")
 
 
 class PriceListError(ValueError):
@@ -56,7 +63,20 @@ class PriceRow:
     output: int
     cache_read: int | None = None
     cache_write: int | None = None
+    cache_write_1h: int | None = None
     thinking: int | None = None
+    #: Tokens of input, cached ones included, above which the long prices hold.
+    long_above: int | None = None
+    long_input: int | None = None
+    long_output: int | None = None
+    long_cache_read: int | None = None
+    long_cache_write: int | None = None
+    long_cache_write_1h: int | None = None
+
+
+def _columns(row: PriceRow) -> dict[str, int | None]:
+    """Return a row's prices by the columns of `Price`."""
+    return {f"{kind}_price": getattr(row, kind) for kind in PRICED} | {"long_above": row.long_above}
 
 
 def read_price_list(text: str, *, provider: str = "") -> list[PriceRow]:
@@ -81,16 +101,10 @@ def import_prices(
 ) -> int:
     """Store the prices that differ from those in force at `valid_from`; return how many they were."""
     with transaction.atomic():
-        known: dict[str, tuple[int | None, ...]] = {}
+        known: dict[str, Price] = {}
         for price in Price.objects.filter(upstream_id=upstream_id, valid_from__lte=valid_from).order_by("valid_from"):
-            known[price.upstream_model] = (
-                price.input_price,
-                price.output_price,
-                price.cache_read_price,
-                price.cache_write_price,
-                price.thinking_price,
-            )
-        fresh = [row for row in rows if known.get(row.model) != astuple(row)[1:]]
+            known[price.upstream_model] = price
+        fresh = [row for row in rows if not _is_as(known.get(row.model), row)]
         prices = [_price(row, valid_from, upstream_id, origin) for row in fresh]
         Price.objects.bulk_create(prices, batch_size=500)
     return len(fresh)
@@ -101,20 +115,20 @@ def _price(row: PriceRow, valid_from: datetime, upstream_id: int | None, origin:
         upstream_id=upstream_id,
         upstream_model=row.model,
         valid_from=valid_from,
-        input_price=row.input,
-        output_price=row.output,
-        cache_read_price=row.cache_read,
-        cache_write_price=row.cache_write,
-        thinking_price=row.thinking,
         origin=origin[:150],
+        **_columns(row),
     )
+
+
+def _is_as(price: Price | None, row: PriceRow) -> bool:
+    return price is not None and all(getattr(price, column) == value for column, value in _columns(row).items())
 
 
 def _csv_rows(text: str) -> Iterator[PriceRow]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     seen: set[str] = set()
     try:
-        unknown = set(reader.fieldnames or ()) - {"model", *LITELLM_FIELDS}
+        unknown = set(reader.fieldnames or ()) - {"model", "long_above", *PRICED}
         missing = {"model", "input", "output"} - set(reader.fieldnames or ())
         if unknown or missing:
             raise PriceListError(1, f"unknown columns {sorted(unknown)}, missing columns {sorted(missing)}")
@@ -124,7 +138,8 @@ def _csv_rows(text: str) -> Iterator[PriceRow]:
             if None in cells or model in seen:
                 raise PriceListError(line, "too many cells" if None in cells else f"{model!r} stands here twice")
             seen.add(model)
-            prices = {kind: _per_token(cells.get(kind), MILLION, line) for kind in LITELLM_FIELDS}
+            prices = {kind: _per_token(cells.get(kind), MILLION, line) for kind in PRICED}
+            prices["long_above"] = _bound(cells.get("long_above"), line)
             yield _row(model, prices, line)
     except csv.Error as exc:
         raise PriceListError(reader.line_num + 1, str(exc)) from None
@@ -144,8 +159,22 @@ def _litellm_rows(text: str, provider: str) -> Iterator[PriceRow]:
             kind: _per_token(entry.get(name), Decimal(1), line + _lines_before(body, name))
             for kind, name in LITELLM_FIELDS.items()
         }
+        prices |= _long_prices(entry, line, body)
         if prices["input"] or prices["output"]:
             yield _row(model.removeprefix(f"{provider}/") if provider else model, prices, line)
+
+
+def _long_prices(entry: dict[str, Any], line: int, body: str) -> dict[str, int | None]:
+    """Return the prices above the lowest bound that an entry names; none when it names none."""
+    bounds = [
+        int(found.group(1)) for name in entry if (found := LONG_FIELD.fullmatch(name)) and entry[name] is not None
+    ]
+    if not bounds:
+        return {}
+    names = {f"long_{kind}": f"{LITELLM_FIELDS[kind]}_above_{min(bounds)}k_tokens" for kind in LONG_KINDS}
+    return {"long_above": min(bounds) * 1000} | {
+        kind: _per_token(entry.get(name), Decimal(1), line + _lines_before(body, name)) for kind, name in names.items()
+    }
 
 
 def _entries(text: str) -> Iterator[tuple[str, Any, int, str]]:
@@ -203,9 +232,20 @@ def _per_token(value: Any, per: Decimal, line: int) -> int | None:
     return pico
 
 
+def _bound(value: str | None, line: int) -> int | None:
+    """Return a number of tokens; None for an empty cell."""
+    text = (value or "").strip()
+    if text and not re.fullmatch(r"[1-9][0-9]{0,8}", text, re.ASCII):
+        raise PriceListError(line, f"{text[:40]!r} is no number of tokens")
+    return int(text) if text else None
+
+
 def _row(model: str, prices: dict[str, int | None], line: int) -> PriceRow:
     if not model or len(model) > MODEL_LENGTH_MAX or not model.isprintable():
         raise PriceListError(line, "the model has no usable name")
     if prices["input"] is None or prices["output"] is None:
         raise PriceListError(line, f"{model!r} needs a price for input and one for output")
+    has_long = any(prices.get(f"long_{kind}") is not None for kind in LONG_KINDS)
+    if {prices.get("long_above") is None, prices.get("long_input") is None} != {not has_long}:
+        raise PriceListError(line, f"{model!r} needs both long_above and long_input, or no long prices")
     return PriceRow(model=model, **{kind: price for kind, price in prices.items() if price is not None})

@@ -210,6 +210,7 @@ RECORD_COLUMNS = (
     "stop_reason", "user_id", "user_name", "team_id", "team_name", "token_id", "token_name", "alias", "upstream_id",
     "upstream_name", "upstream_model", "credential_id", "credential_label", "client_name", "client_version",
     "session_id", "stream", *TOKEN_KINDS, "cost_nano", "price_version", "ttft_ms", "duration_ms", "notes",
+    "cache_write_1h_tokens",
 )  # fmt: skip
 
 

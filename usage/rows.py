@@ -80,6 +80,7 @@ class Settlement:
     input_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
     output_tokens: int = 0
     thinking_tokens: int = 0
     #: What the client allowed; bounds what is believed of the upstream's count.
@@ -119,6 +120,7 @@ def settled_row(settlement: Settlement) -> dict[str, Any]:
         "input_tokens": counts.input_tokens,
         "cache_read_tokens": counts.cache_read_tokens,
         "cache_write_tokens": counts.cache_write_tokens,
+        "cache_write_1h_tokens": counts.cache_write_1h_tokens,
         "output_tokens": counts.output_tokens,
         "thinking_tokens": counts.thinking_tokens,
         "http_status": clean_number(settlement.http_status, 32_767),

@@ -31,6 +31,7 @@ _SETTLED_COLUMNS = {
     "state": "text",
     "source": "text",
     **dict.fromkeys(TOKENS, "bigint"),
+    "cache_write_1h_tokens": "bigint",
     "http_status": "smallint",
     "error_type": "text",
     "error_message": "text",
@@ -46,19 +47,41 @@ def _declared(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
+#: What a spool that an earlier version wrote doesn't have.
+_SINCE = {"error_message": "''", "cache_write_1h_tokens": "0"}
+
+
 def _settled(name: str) -> str:
-    # A spool that an earlier version wrote has no messages.
-    return "coalesce(f.error_message, '')" if name == "error_message" else f"f.{name}"
+    return f"coalesce(f.{name}, {_SINCE[name]})" if name in _SINCE else f"f.{name}"
 
 
 def cost_expression(t: str, p: str) -> str:
-    """Write the cost in 1e-9 USD of the tokens of row `t` at price `p` (in 1e-12 USD per token), rounded once."""
+    """Write the cost in 1e-9 USD of the tokens of row `t` at price `p` (in 1e-12 USD per token), rounded once.
+
+    Where the input is longer than `long_above`, its kinds without a long price cost as much more as input does.
+    """
+    is_long = f"{t}.input_tokens + {t}.cache_read_tokens + {t}.cache_write_tokens > {p}.long_above"
+    written = f"coalesce({p}.cache_write_price, {p}.input_price)"
+    shorts = {
+        "input": f"{p}.input_price",
+        "cache_read": f"coalesce({p}.cache_read_price, {p}.input_price)",
+        "cache_write": written,
+        "cache_write_1h": f"coalesce({p}.cache_write_1h_price, {written})",
+    }
+    dearer = f"{p}.long_input_price / greatest({p}.input_price, 1)::numeric"
+    at = {
+        kind: f"CASE WHEN {is_long} THEN coalesce({p}.long_{kind}_price, {short} * {dearer}) ELSE {short} END"
+        for kind, short in shorts.items()
+    }
+    long_output = f"CASE WHEN {is_long} THEN {p}.long_output_price END"
+    for_an_hour = f"coalesce({t}.cache_write_1h_tokens, 0)"
     return f"""round((
-        {t}.input_tokens::numeric * {p}.input_price
-        + {t}.cache_read_tokens::numeric * coalesce({p}.cache_read_price, {p}.input_price)
-        + {t}.cache_write_tokens::numeric * coalesce({p}.cache_write_price, {p}.input_price)
-        + ({t}.output_tokens - {t}.thinking_tokens)::numeric * {p}.output_price
-        + {t}.thinking_tokens::numeric * coalesce({p}.thinking_price, {p}.output_price)
+        {t}.input_tokens::numeric * {at["input"]}
+        + {t}.cache_read_tokens::numeric * {at["cache_read"]}
+        + ({t}.cache_write_tokens - {for_an_hour})::numeric * {at["cache_write"]}
+        + {for_an_hour}::numeric * {at["cache_write_1h"]}
+        + ({t}.output_tokens - {t}.thinking_tokens)::numeric * coalesce({long_output}, {p}.output_price)
+        + {t}.thinking_tokens::numeric * coalesce({long_output}, {p}.thinking_price, {p}.output_price)
     ) / 1000)::bigint"""
 
 

@@ -13,7 +13,7 @@ from tests.the_sum import check_budgets_follow_records
 from tests.usage.conftest import a_record
 from tests.usage.test_limits import TOKEN
 from tests.usage.test_records import an_end
-from usage.budgets import BudgetBook, BudgetEntry, Estimate, period_end
+from usage.budgets import BudgetBook, BudgetEntry, Estimate, Rates, period_end
 from usage.errors import BudgetHeld, LedgerUnavailable, OverBudget, Room
 from usage.leases import close_as_lost
 from usage.ledger import Admission, Ledger
@@ -283,6 +283,19 @@ def a_price(query: Query, **changes: Any) -> int:
     return int(row["id"])
 
 
+async def test_a_long_request_holds_what_long_ones_cost(ledger: Ledger, query: Query) -> None:
+    long = {"long_above": 200_000, "long_input_price": 4_000_000, "long_output_price": 9_000_000}
+    a_price(query, valid_from=datetime(2020, 1, 1, tzinfo=UTC), **long)
+    budget = a_budget(query, unit="usd", limit=10**12)
+    await read_anew(ledger)
+
+    await ledger.admit(TOKEN, "m", 201_000, max_tokens=1000, places=PLACES)
+    assert state(query, budget) == (0, 200_000 * 2_000 + 1000 * 8_000)
+
+    await ledger.admit(TOKEN, "m", 201_001, max_tokens=1000, places=PLACES)
+    assert state(query, budget) == (0, 200_000 * 2_000 + 1000 * 8_000 + 200_001 * 4_000 + 1000 * 9_000)
+
+
 async def test_a_budget_in_usd_is_held_and_paid_by_the_price(ledger: Ledger, query: Query) -> None:
     price = a_price(query, cache_read_price=200_000, valid_from=datetime(2020, 1, 1, tzinfo=UTC))
     budget = a_budget(query, unit="usd", limit=10_000_000)
@@ -396,10 +409,14 @@ def test_the_highest_passed_mark_is_warned_of() -> None:
     assert entry(limit=0, warn_percents=(100,)).passed_percent == 100
 
 
+def rates(per_input: int, per_output: int) -> Rates:
+    return Rates(input=per_input, output=per_output, long_above=None, long_input=None, long_output=per_output)
+
+
 def test_the_dearest_place_counts() -> None:
     book = BudgetBook()
     book.put([entry()])
-    book._prices = {(7, "a"): (1000, 2000), (None, "b"): (3000, 3000)}
+    book._prices = {(7, "a"): rates(1000, 2000), (None, "b"): rates(3000, 3000)}
 
     need = Estimate(input_tokens=10, output_tokens=10, places=((7, "a"), (8, "b"), (9, "unknown")))
 

@@ -9,6 +9,7 @@ FINE = {
     "input_tokens": 100,
     "cache_read_tokens": 50,
     "cache_write_tokens": 5,
+    "cache_write_1h_tokens": 3,
     "output_tokens": 20,
     "thinking_tokens": 8,
 }
@@ -28,6 +29,7 @@ SHAPES: list[tuple[dict[str, Any], dict[str, int], tuple[str, ...]]] = [
     ({"input_tokens": 10**8 + 1}, {"input_tokens": TOKENS_MAX}, ("clamped_input",)),
     ({"cache_read_tokens": 2**63}, {"cache_read_tokens": TOKENS_MAX}, ("clamped_cache_read",)),
     ({"cache_write_tokens": 10**400}, {"cache_write_tokens": TOKENS_MAX}, ("clamped_cache_write",)),
+    ({"cache_write_1h_tokens": 6}, {"cache_write_1h_tokens": 5}, ("clamped_cache_write_1h",)),
     ({"input_tokens": "100"}, {"input_tokens": 0}, ("clamped_input",)),
     ({"input_tokens": None}, {"input_tokens": 0}, ("clamped_input",)),
     ({"input_tokens": True}, {"input_tokens": 0}, ("clamped_input",)),

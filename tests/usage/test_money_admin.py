@@ -132,3 +132,30 @@ def test_staff_without_the_permission_see_no_money(client: Client) -> None:
 
     for page in ("budget/", "budget/add/", "price/", "price/add/"):
         assert client.get(f"/admin/usage/{page}").status_code == 403
+
+
+def price_form(**more: Any) -> dict[str, Any]:
+    at = timezone.now() - timedelta(hours=1)
+    times = {"valid_from_0": f"{at:%Y-%m-%d}", "valid_from_1": f"{at:%H:%M:%S}"}
+    return {"upstream_model": "sonnet", **times, "input": "3", "output": "15"} | more
+
+
+def test_a_price_may_be_another_in_long_requests(alice: Client) -> None:
+    dear = price_form(cache_write_1h="6", long_above="200000", long_input="6", long_output="22.5")
+    response = alice.post("/admin/usage/price/add/", dear)
+
+    assert response.status_code == 302, response.context["adminform"].form.errors
+    price = Price.objects.get()
+    assert (price.cache_write_1h_price, price.long_above, price.long_output_price) == (6_000_000, 200_000, 22_500_000)
+    page = alice.get(f"/admin/usage/price/{price.pk}/change/").content.decode()
+    assert "above 200,000 tokens of input: input 6, output 22.5" in page
+
+
+@pytest.mark.parametrize(
+    "half", [{"long_above": "200000"}, {"long_input": "6"}, {"long_above": "9", "long_output": "6"}]
+)
+def test_half_a_price_of_long_requests_is_refused(half: dict[str, str], alice: Client) -> None:
+    response = alice.post("/admin/usage/price/add/", price_form(**half))
+
+    assert "need how long they are" in str(response.context["adminform"].form.errors)
+    assert not Price.objects.exists()

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,18 @@ LITELLM: dict[str, Any] = {
         "output_cost_per_token": 2.2e-06,
         "cache_read_input_token_cost": 1.1e-07,
     },
+    "sonnet": {
+        "input_cost_per_token": 3e-06,
+        "output_cost_per_token": 1.5e-05,
+        "cache_creation_input_token_cost": 3.75e-06,
+        "cache_creation_input_token_cost_above_1hr": 6e-06,
+        "cache_read_input_token_cost": 3e-07,
+        "input_cost_per_token_above_200k_tokens": 6e-06,
+        "input_cost_per_token_above_512k_tokens": 9e-06,
+        "output_cost_per_token_above_200k_tokens": 2.25e-05,
+        "cache_read_input_token_cost_above_200k_tokens": 6e-07,
+        "cache_creation_input_token_cost_above_200k_tokens": 7.5e-06,
+    },
     "tiny": {"input_cost_per_token": 1.875e-08, "output_cost_per_token": 7.5e-08, "mode": "chat"},
     "dall-e": {"litellm_provider": "openai", "input_cost_per_pixel": 1.9e-08, "mode": "image_generation"},
     "free": {"input_cost_per_token": 0, "output_cost_per_token": 0.0},
@@ -30,6 +43,19 @@ CSV = "model,input,output,cache_read,thinking\nglm-5,0.6,2.2,0.11,\nqwen-4,0.018
 def test_litellms_list_is_read_in_1e_12_usd() -> None:
     assert read_price_list(json.dumps(LITELLM)) == [
         PriceRow(model="zai/glm-5", input=600_000, output=2_200_000, cache_read=110_000),
+        PriceRow(
+            model="sonnet",
+            input=3_000_000,
+            output=15_000_000,
+            cache_read=300_000,
+            cache_write=3_750_000,
+            cache_write_1h=6_000_000,
+            long_above=200_000,
+            long_input=6_000_000,
+            long_output=22_500_000,
+            long_cache_read=600_000,
+            long_cache_write=7_500_000,
+        ),
         PriceRow(model="tiny", input=18_750, output=75_000),
     ]
 
@@ -45,7 +71,33 @@ def test_csv_is_read_in_usd_per_million() -> None:
     ]
 
 
+def test_csv_may_have_prices_of_long_requests() -> None:
+    header = "model,input,output,cache_write_1h,long_above,long_input,long_cache_write_1h\n"
+
+    assert read_price_list(f"{header}a,1,2,2.5,200000,3,7\nb,1,2,,,,\n") == [
+        PriceRow(
+            model="a",
+            input=1_000_000,
+            output=2_000_000,
+            cache_write_1h=2_500_000,
+            long_above=200_000,
+            long_input=3_000_000,
+            long_cache_write_1h=7_000_000,
+        ),
+        PriceRow(model="b", input=1_000_000, output=2_000_000),
+    ]
+
+
 WRONG = [
+    ("model,input,output,long_above\nglm,1,2,\nqwen,1,2,200000\n", 3),
+    ("model,input,output,long_input\nglm,1,2,3\n", 2),
+    ("model,input,output,long_above,long_output\nglm,1,2,200000,3\n", 2),
+    ("model,input,output,long_above,long_input\nglm,1,2,0,3\n", 2),
+    ("model,input,output,long_above,long_input\nglm,1,2,1.5,3\n", 2),
+    (
+        '{\n "a": {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6,\n  "input_cost_per_token_above_200k_tokens": -1}}',
+        3,
+    ),
     ('{\n "a": {"input_cost_per_token": 1e-6,\n  "output_cost_per_token": -1}\n}', 3),
     ('{\n "a": {"input_cost_per_token": "cheap", "output_cost_per_token": 1e-6}}', 2),
     ('{\n "a": {"input_cost_per_token": true, "output_cost_per_token": 1e-6}}', 2),
@@ -89,8 +141,11 @@ def test_only_what_differs_is_imported() -> None:
     assert import_prices(rows, valid_from=now) == 2
     assert import_prices(rows, valid_from=now + timedelta(days=1)) == 0
     assert import_prices(rows, valid_from=now, upstream_id=7) == 2
+    tiered = [replace(rows[0], long_above=200_000, long_input=900_000)]
+    assert import_prices(tiered, valid_from=now + timedelta(hours=1)) == 1
+    assert import_prices(tiered, valid_from=now + timedelta(hours=2)) == 0
     dearer = read_price_list(CSV.replace("10,,12", "11,,12"))
-    assert import_prices(dearer, valid_from=now + timedelta(days=1)) == 1
+    assert import_prices(dearer[1:], valid_from=now + timedelta(days=1)) == 1
 
     assert Price.objects.filter(upstream_model="qwen-4", upstream_id=None).count() == 2
 

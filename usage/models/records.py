@@ -62,6 +62,8 @@ class UsageRecord(models.Model):
     cache_write_tokens = models.BigIntegerField(default=0)
     output_tokens = models.BigIntegerField(default=0)
     thinking_tokens = models.BigIntegerField(default=0)
+    #: Of the cache writes, those that are kept for an hour.
+    cache_write_1h_tokens = models.BigIntegerField("cache write tokens for 1 h", default=0, db_default=0)
     #: In 1e-9 USD; NULL while unknown, never 0 for want of a price.
     cost_nano = models.BigIntegerField("cost (1e-9 USD)", null=True)
     #: The id of the `Price` behind the cost.

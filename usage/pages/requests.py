@@ -176,34 +176,25 @@ def _ms(span: timedelta) -> int:
     return round(span / timedelta(milliseconds=1))
 
 
+NAMES = {"cache_read": "cache read", "cache_write": "cache write", "cache_write_1h": "cache write for 1 h"}
+
+
 def _counted(record: UsageRecord, price: Price | None) -> list[Counted]:
     """Split the tokens by kind, with the prices that the ledger took."""
     tokens = {
         "input": record.input_tokens,
-        "cache read": record.cache_read_tokens,
-        "cache write": record.cache_write_tokens,
+        "cache_read": record.cache_read_tokens,
+        "cache_write": record.cache_write_tokens - record.cache_write_1h_tokens,
+        "cache_write_1h": record.cache_write_1h_tokens,
         "output": record.output_tokens - record.thinking_tokens,
         "thinking": record.thinking_tokens,
     }
-    prices = _prices(price) if price else {}
-    return [Counted(kind=kind, tokens=count, price=prices.get(kind)) for kind, count in tokens.items()]
-
-
-def _prices(price: Price) -> dict[str, int]:
-    """Return the price of each kind; what has none of its own counts as input, or as output."""
-    own = {
-        "cache read": price.cache_read_price,
-        "cache write": price.cache_write_price,
-        "thinking": price.thinking_price,
-    }
-    like = {
-        "input": price.input_price,
-        "cache read": price.input_price,
-        "cache write": price.input_price,
-        "output": price.output_price,
-        "thinking": price.output_price,
-    }
-    return like | {kind: at for kind, at in own.items() if at is not None}
+    whole = record.input_tokens + record.cache_read_tokens + record.cache_write_tokens
+    return [
+        Counted(kind=NAMES.get(kind, kind), tokens=count, price=price.per_token(kind, whole) if price else None)
+        for kind, count in tokens.items()
+        if count or kind != "cache_write_1h"
+    ]
 
 
 def _total(values: Iterable[int | None]) -> int | None:
