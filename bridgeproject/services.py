@@ -17,7 +17,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from bridgeproject.scrub import ScrubbingFormatter
 from translator.relay import Gateway
 from translator.running import Places
-from usage.pool_alerts import Addresses
+from usage.alerts import Addresses
 
 logger = logging.getLogger(__name__)
 

@@ -36,10 +36,11 @@ from translator.strangers import Strangers
 from translator.stream import Stream
 from translator.tries import CallFailed, Tries
 from translator.upstream import UpstreamClient
+from usage.alerts import Addresses
 from usage.calibrations import CalibrationStore
 from usage.idempotency import Idempotency
 from usage.ledger import Admission, Ledger, LedgerUnavailable, OverBudget, RateLimited
-from usage.pool_alerts import Addresses, PoolAlerts
+from usage.pool_alerts import PoolAlerts
 from usage.summaries import SummaryStore
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
@@ -22,6 +23,14 @@ WEBHOOK_TIMEOUT_S = 5
 
 #: (budget, percent): take it upon this worker to warn; of several workers one finds the row unchanged.
 CLAIM = "UPDATE usage_budget SET warned_percent = $2 WHERE id = $1 AND warned_percent < $2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where to send it; with neither it is only logged."""
+
+    emails: Sequence[str] = ()
+    webhook: str = ""
 
 
 async def warn_of_budgets(connection: LedgerConnection, book: BudgetBook) -> None:

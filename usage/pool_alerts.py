@@ -1,4 +1,4 @@
-"""Tells an administrator, by mail and by webhook, of credentials that somebody must look after.
+"""Tells an administrator, by mail and by webhook, of credentials that somebody must look after, and of leaks.
 
 Those are the quarantined ones (a wrong secret, no credit) and those whose secret our key ring doesn't open. Each is
 told of once until it serves again, of several workers by one, and all that is found at a time in one message.
@@ -15,8 +15,9 @@ import psycopg
 from keys.entries import CredentialEntry, UpstreamEntry
 from keys.standing import CAUSES
 from keys.tasks import end_task
-from usage.alerts import tell
+from usage.alerts import Addresses, tell
 from usage.connection import AWAY, LedgerConnection
+from usage.leak_alerts import tell_of_leaks
 
 logger = logging.getLogger(__name__)
 
@@ -67,14 +68,6 @@ class Trouble:
         return f"{self.upstream} / {self.label} (…{self.last_four}): {WORDS.get(self.cause, self.cause)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where to send it; with neither it is only logged."""
-
-    emails: Sequence[str] = ()
-    webhook: str = ""
-
-
 class PoolAlerts:
     """Looks for trouble, for one worker.
 
@@ -113,8 +106,9 @@ class PoolAlerts:
         while True:
             try:
                 await self.look()
+                await tell_of_leaks(self._connection, self._addresses)
             except (psycopg.Error, *AWAY) as exc:
-                logger.warning("nobody looks for quarantined credentials now: %s", type(exc).__name__)
+                logger.warning("nobody looks for quarantined credentials and leaks now: %s", type(exc).__name__)
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _quarantined(self) -> list[Trouble]:

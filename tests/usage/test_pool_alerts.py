@@ -14,7 +14,8 @@ from tests.e2e.client import ask
 from tests.gateway import MakeGateway
 from tests.keys.pools import credential, upstream
 from tests.keys.processes import until
-from usage.pool_alerts import LOOK_EVERY_S, Addresses, PoolAlerts, Trouble, tell_of
+from usage.alerts import Addresses
+from usage.pool_alerts import LOOK_EVERY_S, PoolAlerts, Trouble, tell_of
 
 Query = Callable[..., list[dict[str, Any]]]
 Sealed = list[tuple[UpstreamEntry, CredentialEntry]]
