@@ -229,6 +229,10 @@ def test_a_request_too_long_without_numbers():
     assert told(400, error("Prompt is too long")).message == "Prompt is too long"
 
 
+def test_another_complaint_about_the_length_of_an_input_keeps_its_words():
+    assert told(400, error("input length of tool name must be positive")).message == "input length of tool name must be positive"  # fmt: skip
+
+
 def test_numbers_may_stand_beside_the_words():
     body = error("the request exceeds the available context size", n_prompt_tokens=9000, n_ctx=8192)
 

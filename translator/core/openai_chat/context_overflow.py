@@ -39,7 +39,6 @@ PHRASES = (
     "more than max tokens allowed",
     "context length of only",
     "prompt exceeds max",
-    "input length",
     "maximum model length",
     "max model len",
     "greater than the context length",
@@ -52,6 +51,8 @@ PHRASES = (
 )
 
 NUMBER = r"([0-9]{1,9})\b"
+#: Not "input length" alone, which other complaints say too.
+EXCEEDED = re.compile(rf"input length {NUMBER} exceeds", re.IGNORECASE)
 #: Between the thousands of a number.
 COMMA = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 #: Where each number stands, best place first. No pattern repeats anything but digits.
@@ -127,7 +128,8 @@ TOTALS = [
 def overflow_message(report: ErrorReport) -> str | None:
     """Return the words that clients act on; None when the error is about something else."""
     text = report.text
-    if not (report.words & WORDS or any(phrase in text.lower() for phrase in PHRASES)):
+    is_overflow = report.words & WORDS or any(phrase in text.lower() for phrase in PHRASES) or EXCEEDED.search(text)
+    if not is_overflow:
         return None
     plain = COMMA.sub("", text)
     limit = _first(LIMITS, plain) or _field(report.body, "n_ctx")
