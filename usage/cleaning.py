@@ -18,6 +18,11 @@ def clean_text(value: object, limit: int) -> str:
     return text.replace("\x00", REPLACEMENT).encode("utf-8", "surrogatepass").decode("utf-8", "replace")[:limit]
 
 
+def clean_code(value: object, limit: int) -> str:
+    """Return a code of ours in ASCII, so that its bytes are as few as its characters: an index of them has a limit."""
+    return clean_text(value, limit).encode("ascii", "replace").decode()
+
+
 def clean_id(value: object) -> int | None:
     """Return an id that fits a bigint, else None."""
     return value if isinstance(value, int) and 0 <= value <= BIGINT_MAX else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
 
-from usage.cleaning import clean_id, clean_number, clean_text
+from usage.cleaning import clean_code, clean_id, clean_number, clean_text
 from usage.counts import Counts, check_counts
 from usage.states import Source, State
 
@@ -112,7 +112,7 @@ def settled_row(settlement: Settlement) -> dict[str, Any]:
     """Return the columns of a settled record: cleaned, the counts checked, what was changed noted."""
     counts, source, flags = check_counts(_counts(settlement), settlement.source, max_tokens=settlement.max_tokens)
     state = settlement.state if settlement.state in _TERMINAL else State.UPSTREAM_ERROR
-    notes = [clean_text(note, NOTE_LENGTH_MAX) for note in (*flags, *settlement.notes)[:NOTES_MAX]]
+    notes = [clean_code(note, NOTE_LENGTH_MAX) for note in (*flags, *settlement.notes)[:NOTES_MAX]]
     return {
         "id": str(settlement.id),
         "state": str(state),

@@ -1,4 +1,6 @@
 from datetime import UTC, datetime
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 from django.core.management import call_command
@@ -74,3 +76,23 @@ def test_the_command_says_what_it_made(capsys: pytest.CaptureFixture[str]) -> No
     call_command("make_partitions", months=4)
 
     assert capsys.readouterr().out.startswith("made ")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_index_of_notes_is_built_on_where_it_was_interrupted() -> None:
+    migration, part = import_module("usage.migrations.0016_index_notes"), partition_of(timezone.now())
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX usage_record_noted")
+        cursor.execute(
+            f"CREATE INDEX usage_record_noted ON ONLY usage_usagerecord {migration.COLUMNS} {migration.NOTED}"
+        )
+        cursor.execute(f"CREATE INDEX {part}_noted ON {part} (id)")
+
+    for _ in range(2):
+        migration.build(None, SimpleNamespace(connection=connection))
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'usage_record_noted'::regclass")
+        assert cursor.fetchall() == [(True,)]
+        cursor.execute("SELECT pg_get_indexdef(%s::regclass)", [f"{part}_noted"])
+        assert "INCLUDE (started_at, state" in cursor.fetchone()[0]

@@ -79,6 +79,13 @@ class UsageRecord(models.Model):
             models.Index(fields=["credential_id", "id"], name="usage_record_credential"),
             models.Index(fields=["state", "id"], name="usage_record_state", condition=~Q(state=State.OK)),
             models.Index(fields=["session_id", "id"], name="usage_record_session", condition=~Q(session_id="")),
+            # Notes are counted and looked for in here alone; `usage.rows` keeps them short enough for an index.
+            models.Index(
+                fields=["id"],
+                include=["started_at", "state", "upstream_id", "upstream_model", "team_id", "user_id", "notes"],
+                name="usage_record_noted",
+                condition=~Q(notes=[]),
+            ),
         ]
         constraints = [
             models.CheckConstraint(condition=Q(state__in=State.values), name="usage_record_state_known"),
