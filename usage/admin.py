@@ -19,7 +19,16 @@ from keys.models import ClientToken, Upstream
 from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
 from keys.searching import SearchInTime
 from usage.budgets import is_over, period_end
-from usage.filters import CredentialFilter, DayFilter, ModelFilter, StateFilter, UserFilter, export_links
+from usage.filters import (
+    CredentialFilter,
+    DayFilter,
+    ModelFilter,
+    NoteFilter,
+    StateFilter,
+    UpstreamFilter,
+    UserFilter,
+    export_links,
+)
 from usage.forms import EDITABLE, KINDS, LONG_KINDS, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
 from usage.paging import CappedList
@@ -58,7 +67,15 @@ class UsageRecordAdmin(CappedList, ReadOnlyAdmin):
         numbers("duration_ms", "duration", partial(figure, unit="ms")),
     )
     list_display_links = None
-    list_filter = (("started_at", DayFilter), UserFilter, ModelFilter, CredentialFilter, StateFilter)
+    list_filter = (
+        ("started_at", DayFilter),
+        UserFilter,
+        UpstreamFilter,
+        ModelFilter,
+        CredentialFilter,
+        StateFilter,
+        NoteFilter,
+    )
     list_filter_submit = True
     ordering = ("-id",)
     search_fields = ("request_id", "session_id")

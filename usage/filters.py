@@ -13,8 +13,10 @@ from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
 
 from usage.choices import names_seen
+from usage.cleaning import clean_text
 from usage.ids import first_id_at
 from usage.models import UsageRecord
+from usage.pages.notes import WORDS, in_words
 from usage.periods import CLOCK_SLACK, day_start, parse_day
 from usage.states import State
 from usage.visibility import scope_of
@@ -22,6 +24,8 @@ from usage.visibility import scope_of
 CHOICES_OF = timedelta(days=90)
 #: Before all records: the usage API wants a first day, the list needs none.
 FIRST_DAY = "2000-01-01"
+#: No column that is filtered holds more.
+VALUE_MAX = 200
 
 
 def started_between(
@@ -48,23 +52,34 @@ class _ChoiceFilter(DropdownFilter):  # type: ignore[misc]  # unfold is untyped
     field: str
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[UsageRecord]) -> QuerySet[UsageRecord]:
-        return queryset.filter(**{self.field: self.value()}) if self.value() else queryset
+        if not self.value():
+            return queryset
+        try:
+            return queryset.filter(**{self.field: clean_text(self.value(), VALUE_MAX)})
+        except ValueError:  # no id
+            return queryset.none()
 
 
 class _SeenFilter(_ChoiceFilter):
-    """Offers what the last months' sums hold, by name."""
+    """Offers what the last months' sums hold, by name; what all of these filters offer is read at once."""
+
+    offered = ("user", "upstream", "model", "credential")
 
     def has_output(self) -> bool:
         return True  # also without a choice a value in the address holds
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Model]") -> list[tuple[str, str]]:
         end = day_start(timezone.now().date() + timedelta(days=1))
-        names = names_seen((self.parameter_name,), scope_of(request.user), end - CHOICES_OF, end)
+        names = names_seen(self.offered, scope_of(request.user), end - CHOICES_OF, end)
         return sorted(names[self.parameter_name].items(), key=lambda pair: pair[1])
 
 
 class UserFilter(_SeenFilter):
     title, parameter_name, field = "user", "user", "user_id"
+
+
+class UpstreamFilter(_SeenFilter):
+    title, parameter_name, field = "upstream", "upstream", "upstream_id"
 
 
 class ModelFilter(_SeenFilter):
@@ -82,11 +97,29 @@ class StateFilter(_ChoiceFilter):
         return State.choices
 
 
+class NoteFilter(DropdownFilter):  # type: ignore[misc]  # unfold is untyped
+    """Keeps what something was noted on. It goes after all other filters, since it asks anew under them."""
+
+    title, parameter_name = "note", "note"
+
+    def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Model]") -> list[tuple[str, str]]:
+        chosen = self.used_parameters.get(self.parameter_name)
+        notes = [*WORDS, *([chosen] if chosen and chosen not in WORDS else [])]
+        return [(note, in_words(note)) for note in notes]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[UsageRecord]) -> QuerySet[UsageRecord]:
+        if not self.value():
+            return queryset
+        # Which ones is answered by the index of records with notes alone; asked for themselves, all of these were read.
+        noted = queryset.filter(notes__contains=[clean_text(self.value(), VALUE_MAX)]).exclude(notes=[])
+        return queryset.filter(pk__in=noted.order_by().values("pk"))
+
+
 def export_links(words: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Lead to files of what the list shows under these filters; to none for a search, which files don't know."""
-    if words.get("q"):
+    """Lead to files of what the list shows under these filters; to none for a search or a note: files know neither."""
+    if words.get("q") or words.get("note"):
         return []
-    own = (UserFilter, ModelFilter, CredentialFilter, StateFilter)
+    own = (UserFilter, UpstreamFilter, ModelFilter, CredentialFilter, StateFilter)
     kept = {one.parameter_name: words[one.parameter_name] for one in own if words.get(one.parameter_name)}
     kept["from"] = words.get("started_at_from") or FIRST_DAY
     kept["to"] = words.get("started_at_to") or str(timezone.now().date())

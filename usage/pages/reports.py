@@ -1,6 +1,6 @@
 """Reports: a period, up to two groups, filters; the URL is the whole state, so that it can be sent to a colleague."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -58,7 +58,7 @@ def show(request: HttpRequest) -> HttpResponse:
     rows = report(question, timed=ROWS_SHOWN, limit=ROWS_MAX)
     is_cut = len(rows) == ROWS_MAX
     whole = report(replace(question, groups=()))
-    choices = list(_choices(question, scope))
+    choices = list(choices_of(question, scope))
     state = _state(question, words)
     return shown(
         request,
@@ -81,7 +81,7 @@ def show(request: HttpRequest) -> HttpResponse:
         then=question.groups[1] if len(question.groups) > 1 else "",
         choices=choices,
         hidden=[(name, value) for name, value in question.keep.items() if name not in OFFERED],
-        kept=[(name, _label_of(name, value, choices), _link(_without(state, name))) for name, value in question.keep.items()],
+        kept=[(name, label_of(name, value, choices), _link(_without(state, name))) for name, value in question.keep.items()],
         periods=[_period(days, label, state) for days, label in PERIODS],
         exports=[(kind, _export(state, question, kind)) for kind in ("csv", "json")],
         records=_records_link(state),
@@ -176,17 +176,17 @@ def _chart(rows: Iterable[Mapping[str, Any]], question: Question, metric: str) -
     )
 
 
-def _choices(question: Question, scope: Scope) -> Iterable[Choice]:
+def choices_of(question: Question, scope: Scope, offered: Sequence[str] = OFFERED) -> Iterable[Choice]:
     """Offer what the period holds, whatever else is filtered."""
-    found = names_seen(OFFERED, scope, question.start, question.end)
-    for name in OFFERED:
+    found = names_seen(offered, scope, question.start, question.end)
+    for name in offered:
         chosen = question.keep.get(name, "")
         options = dict(islice(found[name].items(), CHOICES_MAX))
         options |= {} if chosen in options or not chosen else {chosen: chosen}
         yield Choice(name=name, label=name, options=sorted(options.items(), key=lambda pair: pair[1]), chosen=chosen)
 
 
-def _label_of(name: str, value: str, choices: Iterable[Choice]) -> str:
+def label_of(name: str, value: str, choices: Iterable[Choice]) -> str:
     known = {text: label for choice in choices if choice.name == name for text, label in choice.options}
     return f"{name} {known.get(value, value)}"
 
@@ -205,6 +205,6 @@ def _export(state: Mapping[str, str], question: Question, kind: str) -> str:
 
 def _records_link(state: Mapping[str, str]) -> str:
     """Lead to the list of records under the same filters, as far as it has them."""
-    words = {name: state[name] for name in ("user", "model", "credential", "state") if name in state}
+    words = {name: state[name] for name in ("user", "upstream", "model", "credential", "state") if name in state}
     words |= {"started_at_from": state["from"], "started_at_to": state["to"]}
     return f"{reverse('admin:usage_usagerecord_changelist')}?{urlencode(words)}"
