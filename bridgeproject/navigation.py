@@ -13,6 +13,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "Usage": (
         ("Dashboard", "monitoring", "admin:index", "usage.view_usagerecord"),
         ("Reports", "table_chart", "usage_pages:report", "usage.view_usagerecord"),
+        ("Answers", "speed", "usage_pages:answers", "usage.view_usagerecord"),
         ("Incident", "emergency", "usage_pages:incident", "usage.view_usagerecord"),
         ("Requests", "receipt_long", "admin:usage_usagerecord_changelist", "usage.view_usagerecord"),
         ("Budgets", "savings", "admin:usage_budget_changelist", "usage.view_budget"),

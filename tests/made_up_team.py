@@ -51,6 +51,17 @@ FAULT_SHARE = 0.03
 INCIDENT_AGO = timedelta(hours=5)
 INCIDENT_RECORDS = 150
 SESSION_REQUESTS = 22
+#: What is noted on a model's answers: up to this percentile.
+NOTES = {
+    "kimi-3": (
+        (6, ("tool_emulation", "tool_json_loose")),
+        (8, ("tool_emulation", "tool_json_quotes", "tool_type_mended")),
+        (9, ("tool_emulation", "tool_call_rejected")),
+        (100, ("tool_emulation",)),
+    ),
+    "glm-5": ((1, ("compaction_trim",)), (2, ("tool_result_missing",))),
+    "qwen-4-mini": ((3, ("media_omitted",)), (4, ("continued",))),
+}
 MICRO, NANO = 10**6, 10**9
 
 
@@ -227,6 +238,7 @@ def _record(cast: Cast, dice: random.Random, alias: str, moment: datetime, sizes
         record.state, record.http_status, record.error_type = fault
         record.ttft_ms = None
         return record
+    record.notes = list(next((notes for below, notes in NOTES[model] if bits % 100 < below), ()))
     context, fresh, output = sizes
     record.state, record.source, record.http_status, record.stop_reason = "ok", "upstream", 200, "tool_use"
     record.input_tokens, record.output_tokens = fresh, output

@@ -5,6 +5,7 @@ was made with it.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
@@ -20,6 +21,7 @@ from keys.addresses import address_of
 from keys.models import ClientToken
 from keys.networks import admits, networks_of
 from keys.tokens import digest, is_well_formed
+from usage.answers import answers, time_before
 from usage.exports import as_csv, records_csv, records_json
 from usage.ids import first_id_at
 from usage.models import UsageRecord
@@ -36,6 +38,7 @@ from usage.reports import (
     report,
 )
 from usage.session_reports import DAYS_MAX, SESSION_COLUMNS, sessions
+from usage.tallies import ANSWER_COLUMNS, as_csv_row, as_row
 from usage.visibility import Scope, scope_of
 
 READ_SCOPE = "usage:read"
@@ -90,6 +93,27 @@ async def sessions_view(request: HttpRequest) -> HttpResponseBase:
         text = as_csv(SESSION_COLUMNS, rows)
         return _download(HttpResponse(text, content_type="text/csv; charset=utf-8"), "sessions.csv")
     return _json({"from": question.start, "to": question.end, "sessions": rows})
+
+
+@require_safe
+async def answers_view(request: HttpRequest) -> HttpResponseBase:
+    is_file = request.GET.get("format") == "csv"
+    limit = EXPORT_MAX if is_file else ROWS_MAX
+    try:
+        question = asked_of_answers(request.GET, await scope_of_asker(request))
+        found = await sync_to_async(answers)(question, limit=limit)
+    except Refused as refusal:
+        return _refusal(refusal)
+    except ValueError as exc:
+        return _refusal(Refused(HTTPStatus.BAD_REQUEST, str(exc)))
+    is_cut = len(found) == limit
+    if is_file:
+        text = as_csv(ANSWER_COLUMNS, map(as_csv_row, found))
+        response = HttpResponse(text, content_type="text/csv; charset=utf-8")
+        response["x-truncated"] = str(is_cut).lower()
+        return _download(response, "answers.csv")
+    times = {"before": time_before(question), "from": question.start, "to": question.end}
+    return _json({**times, "truncated": is_cut, "rows": [as_row(one) for one in found]})
 
 
 @require_safe
@@ -192,6 +216,19 @@ def asked(
         )
     except (ValueError, OverflowError) as exc:
         raise Refused(HTTPStatus.BAD_REQUEST, str(exc)) from exc
+
+
+def asked_of_answers(words: Mapping[str, str], scope: Scope) -> Question:
+    """Read a question about answers: without any day it is about the last 24 hours, this one among them.
+
+    Raises:
+        Refused: It makes no sense.
+    """
+    question = asked(words, scope, groups=())
+    if words.get("from") or words.get("to"):
+        return question
+    end = timezone.now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    return replace(question, start=end - timedelta(days=1), end=end)
 
 
 def _page(words: Mapping[str, str]) -> tuple[UUID | None, int]:

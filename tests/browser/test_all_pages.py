@@ -18,6 +18,8 @@ MORE = (
     "/admin/usage/reports/?by=user&then=error&state=upstream_error",
     "/admin/usage/usagerecord/?state=upstream_error",
     "/admin/usage/usagerecord/?q=nothing",
+    "/admin/usage/answers/?model=kimi-3",
+    "/admin/usage/usagerecord/?note=tool_json_loose",
     "/admin/usage/incident/?hours=24",
     "/admin/keys/credential/?state=cooling",
     "/?days=1",
@@ -25,7 +27,14 @@ MORE = (
 #: What somebody sees who just came; the lead has none but themselves and a member.
 EMPTY = {
     "member": ("/", "/tokens/new/"),
-    "lead": ("/admin/", "/admin/usage/reports/", "/admin/usage/incident/", "/admin/usage/usagerecord/", "/team/"),
+    "lead": (
+        "/admin/",
+        "/admin/usage/reports/",
+        "/admin/usage/answers/",
+        "/admin/usage/incident/",
+        "/admin/usage/usagerecord/",
+        "/team/",
+    ),
 }
 #: For who isn't logged in.
 OUTSIDE = ("/login/", "/admin/login/")

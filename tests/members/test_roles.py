@@ -20,6 +20,7 @@ MATRIX = {
     "admin:index": (200, 200, 200, 302, 302),
     "admin:usage_usagerecord_changelist": (200, 200, 200, 302, 302),
     "usage_pages:report": (200, 200, 200, 302, 302),
+    "usage_pages:answers": (200, 200, 200, 302, 302),
     "usage_pages:incident": (200, 200, 200, 302, 302),
     "admin:usage_budget_changelist": (200, 200, 200, 302, 302),
     "admin:usage_budget_add": (200, 403, 403, 302, 302),

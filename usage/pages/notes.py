@@ -1,5 +1,7 @@
 """What the translator had to repair or drop, in words."""
 
+from translator.core.emulation.kinds import EMULATION, REPAIRS
+
 WORDS = {
     "bad_frame": "a frame of the upstream's stream could not be read and was left out",
     "block_dropped": "a content block that the upstream can't take was left out of the request",
@@ -45,6 +47,42 @@ _PREFIXES = {
     "compaction_covered_": "messages that were left out: ",
     "compaction_saved_": "input tokens that this saved, estimated: ",
 }
+
+#: Faults of an answer that the client didn't see, or not whole.
+_MENDED = {
+    *REPAIRS,
+    "bad_frame",
+    "continued",
+    "parallel_tool_dropped",
+    "tool_calls_dropped",
+    "tool_without_name_dropped",
+    "usage_absurd",
+    "usage_decreased",
+}
+#: What the request lost, or got, on its way to the upstream.
+_ADAPTED = {
+    EMULATION,
+    "block_dropped",
+    "compaction_clip",
+    "compaction_summary",
+    "compaction_trim",
+    "media_omitted",
+    "server_tool_dropped",
+    "tool_id_repeated",
+    "tool_result_missing",
+    "tool_result_orphaned",
+    "tools_refused",
+}
+
+
+def is_mended(note: str) -> bool:
+    """Tell whether a note is about a fault in the upstream's answer."""
+    return note in _MENDED or note.startswith("clamped_")
+
+
+def is_adapted(note: str) -> bool:
+    """Tell whether a note is about what the request became for the upstream."""
+    return note in _ADAPTED
 
 
 def in_words(note: str) -> str:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from usage.pages import incident, reports, requests, saved
+from usage.pages import answers, incident, reports, requests, saved
 
 app_name = "usage_pages"
 urlpatterns = [
@@ -10,6 +10,7 @@ urlpatterns = [
     path("reports/saved/", saved.save, name="save_report"),
     path("reports/saved/<int:pk>/", saved.show, name="saved_report"),
     path("reports/saved/<int:pk>/delete/", saved.delete, name="delete_report"),
+    path("answers/", answers.show, name="answers"),
     path("incident/", incident.show, name="incident"),
     path("requests/<path:request_id>/", requests.show, name="request"),
 ]
