@@ -25,7 +25,7 @@ from usage.answers import answers, time_before
 from usage.histogram import BOUNDS_MS, BUCKETS, percentile_ms
 from usage.ids import first_id_at
 from usage.models import UsageRecord
-from usage.pages.notes import WORDS, is_adapted, is_mended
+from usage.pages.notes import ADAPTED, MENDED, OTHER, WORDS, is_mended
 from usage.partitions import make_partitions
 from usage.periods import day_start
 from usage.reports import Question
@@ -227,9 +227,10 @@ def test_a_change_of_times_is_told_from_a_tenth_on() -> None:
     assert fared(12, 10, count=20).time_change("ttft_p50_ms") is None
 
 
-def test_each_note_belongs_to_the_answer_or_to_the_request() -> None:
-    assert [note for note in WORDS if is_mended(note) and is_adapted(note)] == []
-    assert {note for note in WORDS if not is_mended(note) and not is_adapted(note)} == {"compaction", "follow_up"}
+def test_each_repair_is_a_fault_of_the_answer() -> None:
+    assert all(map(is_mended, [*REPAIRS, "clamped_output"]))
+    assert not any(map(is_mended, ADAPTED))
+    assert len(WORDS) == len(MENDED) + len(ADAPTED) + len(OTHER)
 
 
 @pytest.fixture
