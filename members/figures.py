@@ -87,7 +87,7 @@ def read_figures(owner: str, owner_id: int, since: datetime, groups: Sequence[st
     columns = ", ".join(groups)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT GROUPING({columns}), {columns}, max(user_name) AS user_name, {sums},"
+            f"SELECT GROUPING({columns}), {columns}, (array_agg(user_name ORDER BY day DESC))[1] AS user_name, {sums},"
             " coalesce(sum(attempts) FILTER (WHERE state = ANY(%s)), 0)::bigint AS errors"
             f" FROM usage_usageday WHERE {owner} = %s AND day >= %s"
             f" GROUP BY GROUPING SETS ({', '.join(f'({name})' for name in groups)})",

@@ -49,7 +49,8 @@ def _read(
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {flags}, {pairs} FROM {rollup.table} WHERE day >= %s AND day < %s AND {scope.condition()}"
-            f" GROUP BY GROUPING SETS ({sets})",
+            # Of somebody who was renamed, the last name is the one that stays.
+            f" GROUP BY GROUPING SETS ({sets}) ORDER BY max(day)",
             [start, end],
         )
         for row in cursor.fetchall():

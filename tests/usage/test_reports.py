@@ -14,9 +14,11 @@ from django.utils import timezone
 
 from keys.models import ClientToken
 from keys.tokens import issue_token, revoke_token
+from members.figures import read_figures
 from tests.members.ledger import add_record
 from tests.usage.conftest import a_record, aside
 from tests.usage.test_records import an_end, settled
+from usage.choices import names_seen
 from usage.exports import as_csv, safe_cell
 from usage.ids import first_id_at, new_record_id
 from usage.periods import day_start
@@ -137,6 +139,30 @@ async def test_credentials_of_a_team_are_told_without_those_of_others(spent: Non
     (row,) = await aside(report, of_core)
 
     assert (row["credential"], row["attempts"]) == ("team key", 5)
+
+
+async def test_who_was_renamed_has_the_last_name(writer: RecordWriter, query: Query) -> None:
+    for name in ("zoe", "anna"):
+        for team in (3, 4):
+            record = a_record(user_id=5, user_name=name, team_id=team, team_name=f"team {team} of {name}")
+            await writer.open(record)
+            writer.settle(an_end(record))
+        await settled(writer)
+        if name == "zoe":
+            for span in ("day", "hour"):
+                query(f"UPDATE usage_usage{span} SET {span} = {span} - interval '1 day' RETURNING 1")  # noqa: S608
+    start = day_start(timezone.now().date() - timedelta(days=1))
+    question = a_question(start=start, groups=("user",))
+
+    (whole,) = await aside(report, question)
+    assert (whole["user"], whole["user_id"], whole["attempts"]) == ("anna", 5, 4)
+    pairs = await aside(report, a_question(start=start, groups=("user", "team")))
+    assert {(row["user"], row["team"]) for row in pairs} == {("anna", "team 3 of anna"), ("anna", "team 4 of anna")}
+    by_hour = await aside(report, a_question(start=start, groups=("user", "hour")))
+    assert [row["user"] for row in by_hour] == ["anna", "anna"]
+    assert (await aside(names_seen, ("user",), ALL, start, question.end))["user"] == {"5": "anna"}
+    found = await aside(read_figures, "team_id", 3, start, ("user_id",))
+    assert [person.user_name for person in found["user_id"]] == ["anna"]
 
 
 async def test_a_report_of_nothing_is_empty() -> None:
