@@ -14,6 +14,7 @@ from translator.core.anthropic.encoder import PING, Encoder
 from translator.core.anthropic.message import render_message
 from translator.core.anthropic.passthrough import MessageReader
 from translator.core.anthropic.request import MessagesRequest
+from translator.core.anthropic.thinking import is_refused, without_thinking
 from translator.core.compaction.plan import Compacted
 from translator.core.emulation.prompt import added_tokens
 from translator.core.errors import InvalidRequest
@@ -27,6 +28,9 @@ from translator.core.openai_responses import request as openai_responses
 from translator.core.openai_responses.decoder import Decoder as ResponsesDecoder
 from translator.follow_up import ChatFurther
 from translator.long_history import LongHistory, headers_of, notes_of
+
+#: What is learnt of an `anthropic` upstream: it can't read the thinking in one conversation.
+UNREASONED = Adaptation(key="messages", is_unreasoned=True)
 
 
 class MessagesCall:
@@ -137,19 +141,21 @@ class MessagesCall:
             notes=rendered.notes,
         )
 
-    def for_anthropic(self, goal: Goal, _lessons: Sequence[Adaptation]) -> Prepared:
-        """Pass the client's own body on, for another model name."""
+    def for_anthropic(self, goal: Goal, lessons: Sequence[Adaptation]) -> Prepared:
+        """Pass the client's own body on, for another model name, and without thinking that was just refused."""
         estimate = self.estimate_for(goal)
         rendered = anthropic.render_request(self.request, model=goal.facts, input_estimate=estimate)
+        body = without_thinking(rendered.body) if UNREASONED in lessons else rendered.body
         reader = MessageReader(
             request_id=self._request_id, model=self.alias, input_estimate=estimate, secrets=goal.secrets
         )
         return Prepared(
             url=goal.url("/messages"),
             headers=anthropic_headers(goal, self._headers),
-            body=orjson.dumps(rendered.body),
+            body=orjson.dumps(body),
             exchange=Passed(reader, ping=PING),
             read_error=partial(read_error, requested_model=self.alias, secrets=goal.secrets),
+            learn=lambda refusal: UNREASONED if is_refused(refusal, body) else None,
             notes=rendered.notes,
         )
 

@@ -161,9 +161,7 @@ def test_an_openai_client_is_served_by_its_own_dialect_only(
     assert [(record["state"], record["source"]) for record in records] == [("ok", "upstream")] * 2
 
 
-def test_what_is_refused_is_left_out_where_the_body_is_ours(
-    mixed: RunningGateway, upstream: ScriptedUpstream, dialect: str
-) -> None:
+def test_what_is_refused_is_left_out(mixed: RunningGateway, upstream: ScriptedUpstream, dialect: str) -> None:
     """Reasoning that another account encrypted is left out of its own conversation only."""
     thought = {"type": "thinking", "thinking": "", "signature": REASONED}
     history = [
@@ -172,7 +170,11 @@ def test_what_is_refused_is_left_out_where_the_body_is_ours(
         user("Go on"),
     ]
     body: dict[str, Any] = {"messages": history, "temperature": 0.5}
-    refusals = {"temperature": "`temperature` is deprecated for this model.", "input": UNVERIFIED}
+    refusals = {
+        "temperature": "`temperature` is deprecated for this model.",
+        "input": UNVERIFIED,
+        "messages": "messages.1.content.0: Invalid `signature` in `thinking` block",
+    }
 
     told = {}
     for key, words in refusals.items():
@@ -183,7 +185,10 @@ def test_what_is_refused_is_left_out_where_the_body_is_ours(
 
     assert told["temperature"] == (400 if dialect == "anthropic" else 200)
     assert told["input"] == (200 if dialect == "openai_responses" else 400)
+    assert told["messages"] == (200 if dialect == "anthropic" else 400)
     last = upstream.requests()[-1]["body"]
     assert ("temperature" in last) is (dialect == "anthropic")
     if dialect == "openai_responses":
         assert [item["type"] for item in last["input"]] == ["message", "reasoning", "message", "message"]
+    if dialect == "anthropic":
+        assert last["messages"] == history
