@@ -16,6 +16,7 @@ import pytest
 from tests.e2e.client import ask, opened, question
 from tests.gateway import MakeGateway, RunningGateway
 from tests.processes import ROOT
+from tests.translator.core.upstreams import chunk, finish, usage
 from tests.upstream import ScriptedUpstream
 
 
@@ -204,6 +205,25 @@ def test_openai_clients_share_tokens_routes_and_ledger(one: RunningGateway) -> N
     assert [(record["state"], record["source"]) for record in records] == [("ok", "upstream")] * 2
     with pytest.raises(openai.AuthenticationError):
         client.with_options(api_key="nonsense").chat.completions.create(model="m", messages=messages)
+
+
+def test_openai_clients_get_the_shape_that_they_asked_for(one: RunningGateway, upstream: ScriptedUpstream) -> None:
+    messages: Any = [{"role": "user", "content": "Hello"}]
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
+    body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    chunks = [chunk(content="H"), chunk(content="i"), finish(), usage(), "data: [DONE]\n\n"]
+    upstream.script(raw={"json": body}, model="never-streams")
+    upstream.script(raw={"sse": chunks}, model="always-streams")
+
+    with openai.OpenAI(base_url=f"{one.base_url}/v1", api_key=one.token, max_retries=0) as client:
+        streamed = list(client.chat.completions.create(model="never-streams", messages=messages, stream=True))
+        whole = client.chat.completions.create(model="always-streams", messages=messages)
+
+    assert "".join(part.choices[0].delta.content or "" for part in streamed) == "Hi"
+    assert (whole.choices[0].message.content, whole.choices[0].finish_reason) == ("Hi", "stop")
+    assert whole.usage
+    assert whole.usage.completion_tokens == 5
+    assert [record["state"] for record in one.settled()[-2:]] == ["ok", "ok"]
 
 
 def test_numbers_for_prometheus_are_those_of_all_workers(

@@ -100,7 +100,8 @@ class Reader(Protocol):
     def feed(self, data: bytes) -> bytes: ...
     def finish(self) -> bytes: ...
     def fail(self, error: ClientError) -> bytes: ...
-    def read_whole(self, body: bytes) -> None: ...
+    def feed_body(self, body: bytes) -> bytes: ...
+    def read_whole(self, body: bytes) -> bytes: ...
 
 
 class Passed:
@@ -160,12 +161,10 @@ class Passed:
         return b""
 
     def feed_body(self, body: bytes) -> bytes:
-        # Nobody can make a stream of it without translating; what the body says of an error is still read.
-        return self._reader.feed(body) + self._reader.finish()
+        return self._reader.feed_body(body)
 
     def whole(self, body: bytes) -> bytes:
-        self._reader.read_whole(body)
-        return body
+        return self._reader.read_whole(body)
 
 
 class EventDecoder(Protocol):

@@ -142,6 +142,121 @@ def test_a_whole_error():
     assert subject.error.type is ErrorType.RATE_LIMIT
 
 
+@pytest.mark.parametrize("shows_usage", [True, False])
+def test_a_body_becomes_the_stream_that_was_asked_for(shows_usage):
+    subject = reader(hides_usage=not shows_usage)
+    out = subject.feed_body(message("Hello", counts=usage()["usage"]))
+
+    assert [frame[6:] for frame in out.split(b"\n\n")][-2] == b"[DONE]"
+    assert reshaped(out) == (message("Hello", counts=usage()["usage"] if shows_usage else None), shows_usage)
+    assert (subject.stop_reason, subject.error, subject.is_done) == ("stop", None, True)
+
+
+def test_a_body_with_calls_becomes_a_stream():
+    calls = [CALL_A, CALL_B]
+    out = reader().feed_body(message(None, reason="tool_calls", tool_calls=calls))
+
+    [delta] = [json.loads(frame[6:])["choices"][0]["delta"] for frame in out.split(b"\n\n")[:-2]]
+    assert delta["tool_calls"] == [{"index": 0} | CALL_A, {"index": 1} | CALL_B]
+
+
+def test_a_stream_that_calls_itself_a_body_passes():
+    assert reader().feed_body(WHOLE) == WHOLE
+
+
+def reshaped(stream: bytes):
+    """Put a stream together, and tell whether it has usage."""
+    body = json.loads(reader().read_whole(stream))
+    has_usage = "usage" in body
+    return json.dumps(body | {"usage": body.get("usage")}).encode(), has_usage
+
+
+def test_an_error_where_a_stream_was_asked_for_is_its_frame():
+    for body in (
+        b'{\n "error": {"code": 429, "message": "slow"}}',
+        b'{"choices":[],"error":{"code":429,"message":"slow"}}',
+    ):
+        subject = reader()
+
+        assert b"rate_limit" in subject.feed_body(body)
+        assert subject.error.type is ErrorType.RATE_LIMIT
+
+
+def test_a_body_that_nobody_can_read_is_an_error():
+    deep = b'{"choices":[{"message":{"content":"x","a":' + b"[" * 500 + b"]" * 500 + b"}}]}"
+    subject = reader()
+
+    assert b"malformed" in subject.feed_body(deep)
+    assert subject.error.message == "upstream sent malformed data"
+
+
+CALL_A = {"id": "a", "type": "function", "function": {"name": "Read", "arguments": '{"x":1}'}}
+CALL_B = {"id": "b", "type": "function", "function": {"name": "Bash", "arguments": "{}"}}
+STREAMS_AS_BODIES = {
+    "text": (sse(chunk(role="assistant"), chunk(content="Hel"), chunk(content="lo", role="assistant"), finish(), DONE), {"content": "Hello"}),
+    "no done mark": (sse(chunk(content="Hello"), finish()), {"content": "Hello"}),
+    "a comment first": (b": hi\n\n" + sse(chunk(content="Hello"), finish(), DONE), {"content": "Hello"}),
+    "reasoning": (
+        sse(chunk(reasoning_content="h", content=None), chunk(reasoning_content="m", details=[1]), chunk(details=[2]), chunk(content="Hello"), finish()),
+        {"content": "Hello", "reasoning_content": "hm", "details": [1, 2]},
+    ),
+    "calls": (
+        sse(
+            chunk(tool_calls=[tool('{"x"', name="Read", index=0, id="a", type="function")]),
+            chunk(tool_calls=[tool(":1}", index=0, name="Read", type="function"), 7]),
+            chunk(tool_calls=[tool("{}", name="Bash", index=1, id="b", type="function")]),
+            finish("tool_calls"),
+        ),
+        {"tool_calls": [CALL_A, CALL_B]},
+    ),
+    "calls without an index": (
+        sse(chunk(tool_calls=[CALL_A, CALL_B]), chunk(tool_calls=[tool("")]), chunk(tool_calls=7), finish("tool_calls")),
+        {"tool_calls": [CALL_A, CALL_B]},
+    ),
+    "odd chunks": (sse([], {"choices": 7}, {"choices": [7, {"delta": 7, "index": "x"}]}, chunk(content="Hello"), finish()), {"content": "Hello"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", STREAMS_AS_BODIES)
+def test_a_stream_becomes_the_body_that_was_asked_for(kind):
+    stream, expected = STREAMS_AS_BODIES[kind]
+    subject = reader()
+
+    body = json.loads(subject.read_whole(stream))
+
+    assert body["object"] == "chat.completion"
+    assert [choice["message"] for choice in body["choices"]] == [{"role": "assistant", "content": None} | expected]
+    assert (body["choices"][0]["finish_reason"], subject.error) == (subject.stop_reason, None)
+
+
+def test_several_choices_stay_apart():
+    second = {"choices": [{"index": 1, "delta": {"content": "Bye"}, "finish_reason": "length"}]}
+    body = json.loads(reader().read_whole(sse(chunk(content="Hello"), second, finish(), usage())))
+
+    assert [choice["message"]["content"] for choice in body["choices"]] == ["Hello", "Bye"]
+    assert [choice["finish_reason"] for choice in body["choices"]] == ["stop", "length"]
+    assert body["usage"]["prompt_tokens"] == 20
+
+
+def test_a_stream_in_place_of_a_body_may_fail():
+    for stream, words in (
+        (CUT, "upstream closed the stream before finishing"),
+        (sse({"error": {"message": "boom"}}), "boom"),
+        (b"data: " + b"x" * 2_000_000, "upstream sent a frame longer than the limit"),
+    ):
+        subject = reader()
+        subject.read_whole(stream)
+
+        assert subject.error.message == words
+
+
+@given(data=st.binary(max_size=200) | st.sampled_from([WHOLE, CUT, message("x"), b'{"choices":[7,{"message":7}]}']))
+def test_any_body_is_a_stream_or_an_error(data):
+    assert reader().feed_body(data).endswith(b"\n\n")
+    subject = reader()
+    assert subject.read_whole(data) or subject.error
+
+
 @given(data=st.lists(st.binary(max_size=20) | st.sampled_from([WHOLE, CUT, b"\n\n", sse(DONE)]), max_size=8))
 def test_any_bytes_end_properly(data):
     subject = reader()

@@ -226,6 +226,22 @@ def test_a_whole_error():
     assert subject.error.type is ErrorType.RATE_LIMIT
 
 
+def test_a_body_where_a_stream_was_asked_for_is_a_stream_or_an_error():
+    subject = reader()
+    assert subject.feed_body(WHOLE) == WHOLE
+    assert subject.error is None
+
+    for body, words in (
+        (b'{\n "type": "error",\n "error": {"type": "rate_limit_error", "message": "slow"}}', "slow"),
+        (json.dumps(MESSAGE).encode(), "upstream returned no stream"),
+        (b"", "upstream returned no message"),
+    ):
+        subject = reader()
+
+        assert subject.feed_body(body).startswith(b"event: error\n")
+        assert subject.error.message == words
+
+
 @given(data=st.lists(st.binary(max_size=20) | st.sampled_from([WHOLE, CUT, b"\n\n", STOP, text("x")]), max_size=8))
 def test_any_bytes_end_properly(data):
     subject = reader()

@@ -19,6 +19,7 @@ from translator.core.loose_json import loads
 from translator.core.masking import header_value
 from translator.core.openai_chat.errors import embedded_error, protocol_error
 from translator.core.openai_chat.usage import estimate_output, token_count
+from translator.core.openai_chat.whole import is_stream
 from translator.core.sse import SSEFrame
 
 __all__ = ["MessageReader"]
@@ -120,8 +121,15 @@ class MessageReader:
         """Return the bytes that end the stream with an error found elsewhere, such as a timeout."""
         return b"" if self.is_done else self._fail(error)
 
-    def read_whole(self, body: bytes) -> None:
-        """Read an answer that came as one body, which is passed on as it is unless `error` is set."""
+    def feed_body(self, body: bytes) -> bytes:
+        """Read a body where a stream was asked for: nobody makes one of it, but what it says of an error is read."""
+        if is_stream(body):
+            return self.feed(body) + self.finish()
+        self.read_whole(body)
+        return self._fail(self.error or protocol_error("upstream returned no stream"))
+
+    def read_whole(self, body: bytes) -> bytes:
+        """Read an answer that came as one body; return it, to be passed on as it is unless `error` is set."""
         self.is_done = True
         try:
             message = loads(body)
@@ -136,6 +144,7 @@ class MessageReader:
                 self._read_delta(message, message)
             case _:
                 self.error = protocol_error("upstream returned no message")
+        return body
 
     def _passed(self, data: bytes, frames: list[SSEFrame]) -> bytes:
         """Return the bytes of the frames as they are; of an error, in the gateway's words: it may echo secrets."""

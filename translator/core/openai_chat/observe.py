@@ -1,11 +1,12 @@
 """A chat/completions stream or answer for a client of that dialect: read, and passed on.
 
-Nothing is translated. What is read is what accounting and routing need: usage, why it ended, whether it failed. A stream
+Nothing is translated; only an answer in the other shape than was asked for, stream or body, is put into that. What is read is what accounting and routing need: usage, why it ended, whether it failed. A stream
 that is cut gets an error frame at its end, which OpenAI's SDKs raise. An error of the upstream is told in the gateway's words.
 
 Source: https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-30).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -13,16 +14,19 @@ import orjson
 from translator.core.complete_frames import CompleteFrames
 from translator.core.errors import ClientError, UpstreamProtocolError
 from translator.core.events import Usage, UsageSource
-from translator.core.loose_json import loads
+from translator.core.loose_json import loads, mend_all
 from translator.core.masking import header_value
 from translator.core.openai_chat.errors import embedded_error, protocol_error, render_error
 from translator.core.openai_chat.reasoning import reasoning_text
+from translator.core.openai_chat.reshape import as_answer, as_stream
 from translator.core.openai_chat.usage import Report, estimate_output, merge_reports, read_report, settle_usage
-from translator.core.sse import DONE, SSEFrame
+from translator.core.openai_chat.whole import is_stream
+from translator.core.sse import DONE, SSEDecoder, SSEFrame
 
 __all__ = ["ChatReader"]
 
 TRUNCATED = "upstream closed the stream before finishing"
+MALFORMED = "upstream sent malformed data"
 
 
 class ChatReader:
@@ -112,14 +116,46 @@ class ChatReader:
         """Return the bytes that end the stream with an error found elsewhere, such as a timeout."""
         return b"" if self.is_done else self._fail(error)
 
-    def read_whole(self, body: bytes) -> None:
-        """Read an answer that came as one body, which is passed on as it is unless `error` is set."""
+    def feed_body(self, body: bytes) -> bytes:
+        """Read an answer that came as one body where a stream was asked for; return it as one."""
+        if is_stream(body):
+            return self.feed(body) + self.finish()
+        answer = _read_object(body)
+        self._read_answer(answer)
+        stream = b"" if self.error else self._reshaped(as_stream, answer, shows_usage=not self._hides_usage)
+        return self._fail(self.error) if self.error else stream
+
+    def read_whole(self, body: bytes) -> bytes:
+        """Read an answer that came as one body; return it as it is, or put together where it is a stream.
+
+        What is returned is meaningless when `error` is set.
+        """
+        if not is_stream(body):
+            self._read_answer(_read_object(body))
+            return body
+        frames = SSEDecoder()
         try:
-            answer = loads(body.strip())
-        except ValueError:
-            answer = None
-        if isinstance(answer, dict):
-            self._read_chunk(answer)
+            datas = [frame.data for frame in (*frames.feed(body), *frames.close())]
+        except UpstreamProtocolError as error:
+            datas, self.error = [], protocol_error(error.message)
+        chunks = [chunk for data in datas if (chunk := _read_object(data))]
+        for chunk in chunks:
+            self._read_chunk(chunk)
+        if self._is_cut() and not any(data.strip() == DONE for data in datas):
+            self.error = self.error or protocol_error(TRUNCATED)
+        self.is_done = True
+        return self._reshaped(as_answer, chunks)
+
+    def _reshaped(self, reshape: Callable[..., bytes], said: Any, **options: Any) -> bytes:
+        """Return what `reshape` makes of what was said; nothing, and an error, where no client could read that."""
+        try:
+            return reshape(mend_all(said), **options)
+        except (ValueError, TypeError):  # nested too deep
+            self.error = self.error or protocol_error(MALFORMED)
+            return b""
+
+    def _read_answer(self, answer: dict[str, Any]) -> None:
+        self._read_chunk(answer)
         if self.stop_reason is None and not self.has_output and self.error is None:
             self.error = protocol_error("upstream returned no choices")
         self.is_done = True
@@ -188,6 +224,15 @@ class ChatReader:
         self.error = error
         self.is_done = True
         return b"data: %b\n\n" % orjson.dumps(render_error(error))
+
+
+def _read_object(data: bytes) -> dict[str, Any]:
+    """Return the JSON object that `data` holds; an empty one when it holds none."""
+    try:
+        value = loads(data.strip())
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _render(frame: SSEFrame) -> bytes:
