@@ -4,6 +4,7 @@ A server behind a proxy gets heads that the proxy has checked; one without gets 
 """
 
 from asyncio import TimerHandle, Transport
+from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -23,6 +24,11 @@ class BadHead(Exception):
 
 class BoundedConnection(HttpToolsProtocol):
     """Closes connections whose heads are too large, too slow or ambiguous."""
+
+    #: The process is leaving: whoever gets an answer is told to connect anew.
+    is_leaving: ClassVar[bool] = False
+    #: How long a connection on which nothing runs stays open at the end, in seconds: a client may be asking just now.
+    linger_s: ClassVar[float] = 0.0
 
     _head_timer: TimerHandle | None = None
     _is_in_head = False
@@ -64,6 +70,15 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_arrived()
         self._refuse_ambiguous([name for name, _ in self.headers], self.parser.get_http_version())
         super().on_headers_complete()
+        if self.is_leaving and self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def shutdown(self) -> None:
+        is_busy = bool(self.cycle) and not self.cycle.response_complete
+        if self.linger_s > 0 and not is_busy and not self.transport.is_closing():
+            self.loop.call_later(self.linger_s, super().shutdown)
+        else:
+            super().shutdown()
 
     def _refuse_ambiguous(self, names: list[bytes], version: str) -> None:
         is_odd = version not in ("1.0", "1.1") or (version == "1.1" and b"host" not in names)

@@ -1,19 +1,23 @@
 """Run the ASGI server, uvicorn, in this process or in several workers."""
 
+import fcntl
 import os
 import resource
 import shutil
 import signal
 import socket
 import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
 from django.conf import settings
 from django.core.management import CommandError
-from uvicorn.supervisors import Multiprocess
 
 from bridgeproject.connection import BoundedConnection
+from bridgeproject.supervisor import Supervisor
 
 #: Added to the drain limit before the server itself cuts what still runs, in seconds.
 DRAIN_MARGIN_S = 5
@@ -38,8 +42,14 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def run(listener: socket.socket, *, workers: int) -> None:
-    """Serve until told to stop; running streams get `settings.DRAIN_S` seconds to end."""
+def run(listener: socket.socket, *, workers: int, restarts: bool = False) -> None:
+    """Serve until told to stop; running streams get `settings.DRAIN_S` seconds to end.
+
+    Args:
+        listener: The port, open.
+        workers: How many processes.
+        restarts: SIGHUP replaces them by others, if they are several; otherwise it means stop.
+    """
     # Memory holds opened credentials: it must not be written anywhere. Workers inherit the limit.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     config = uvicorn.Config(
@@ -59,7 +69,7 @@ def run(listener: socket.socket, *, workers: int) -> None:
     try:
         if workers > 1:
             _share_metrics()
-            Multiprocess(config, sockets=[listener]).run()
+            Supervisor(config, [listener], restarts=restarts).run()
         else:
             uvicorn.Server(config).run(sockets=[listener])
     except KeyboardInterrupt:
@@ -67,11 +77,32 @@ def run(listener: socket.socket, *, workers: int) -> None:
 
 
 def _share_metrics() -> None:
-    """Give the workers an empty directory in which their numbers meet."""
-    directory = settings.DATA_DIR / "metrics"
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
+    """Give the workers an empty directory in which their numbers meet, and clear away those of ended servers.
+
+    Another server may run on the same data directory, so each locks its own for as long as it lives.
+    """
+    directories = settings.DATA_DIR / "metrics"
+    directories.mkdir(parents=True, exist_ok=True)
+    for old in directories.iterdir():
+        with suppress(OSError):
+            if old.is_dir():
+                os.close(_locked(old))
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.unlink()
+    ours = tempfile.mkdtemp(dir=directories)
+    _locked(Path(ours))
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = ours
+
+
+def _locked(directory: Path) -> int:
+    file = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise
+    return file
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

@@ -7,13 +7,13 @@ started by its first request.
 import asyncio
 import logging
 import os
-import signal
 import socket
 from typing import Any
 
 from django.conf import settings
 from prometheus_client.multiprocess import mark_process_dead
 
+from bridgeproject.leaving import leave_on_signal, stop_with_parent
 from bridgeproject.scrub import ScrubbingFormatter
 from translator.relay import Gateway
 from translator.running import Places
@@ -67,8 +67,8 @@ async def lifespan(receive: Any, send: Any) -> None:
                 logger.exception("Bridge can't start")
                 await send({"type": "lifespan.startup.failed", "message": str(exc)})
                 return
-            _drain_on_signal(running)
-            parent = asyncio.create_task(_stop_with_parent(os.getppid()))
+            leave_on_signal(running)
+            parent = asyncio.create_task(stop_with_parent(os.getppid()))
             await send({"type": "lifespan.startup.complete"})
         else:
             parent.cancel()
@@ -77,24 +77,3 @@ async def lifespan(receive: Any, send: Any) -> None:
                 mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
             await send({"type": "lifespan.shutdown.complete"})
             return
-
-
-def _drain_on_signal(running: Gateway) -> None:
-    """Begin to drain when the server is told to stop, then let the server's own handler act."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        serve = signal.getsignal(number)
-
-        def stop(received: int, frame: Any, serve: Any = serve) -> None:
-            loop.call_soon_threadsafe(running.drain, settings.DRAIN_S)
-            if callable(serve):
-                serve(received, frame)
-
-        signal.signal(number, stop)
-
-
-async def _stop_with_parent(parent: int) -> None:
-    """Stop this worker when the process that started it was killed: nobody would restart or stop it."""
-    while os.getppid() == parent:  # noqa: ASYNC110  (the system tells nobody)
-        await asyncio.sleep(1)
-    os.kill(os.getpid(), signal.SIGTERM)

@@ -229,6 +229,8 @@ CALLS_MAX = env_int("BRIDGE_CALLS_MAX", 2000)
 CALLS_PER_MEMBER_MAX = env_int("BRIDGE_CALLS_PER_MEMBER_MAX", 500)
 #: How long running calls may go on after a stop was asked for, in seconds.
 DRAIN_S = env_int("BRIDGE_DRAIN_S", 60)
+#: How long a server that was told to stop goes on taking calls while `/readyz` says 503, in seconds.
+NOTICE_S = env_int("BRIDGE_NOTICE_S", 0)
 
 LOGGING = {
     "version": 1,

@@ -104,6 +104,7 @@ class RunningGateway:
         if self.workers == 1:
             return [self.running.pid]
         children = psutil.Process(self.running.pid).children()
+        children = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
         return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
 
     def kill9(self, pid: int) -> None:

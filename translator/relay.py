@@ -108,7 +108,9 @@ class Gateway:
         self.idempotency = Idempotency(conninfo, self.ledger.worker_id)
         self.catalogue = Catalogue(self.upstream)
         self.strangers = Strangers()
-        self.is_draining = False
+        self._is_leaving = False
+        self._is_draining = False
+        self._is_over = False
         self.calibration = Calibration()
         self._calibrations = CalibrationStore(conninfo, self.calibration)
         self._services = Services(
@@ -162,18 +164,27 @@ class Gateway:
         """Say whether new calls can be taken; `ready` is the answer, the rest is why."""
         is_known = self.directory.age_s < KNOWN_S
         return {
-            "ready": not self.is_draining and self.ledger.is_ready and is_known,
-            "draining": self.is_draining,
+            "ready": not self._is_leaving and self.ledger.is_ready and is_known,
+            "draining": self._is_leaving,
             "ledger": self.ledger.is_ready,
             "directory_age_s": round(self.directory.age_s, 1),
             "undecryptable_credentials": self.directory.undecryptable,
         }
 
+    def say_leaving(self) -> None:
+        """Say that others should take the calls to come."""
+        self._is_leaving = True
+
     def drain(self, after_s: float) -> None:
-        """Take no new calls; end those that still run after `after_s` seconds."""
-        if not self.is_draining:
-            self.is_draining = True
-            asyncio.get_running_loop().call_later(after_s, self._running.stop_each, lambda _: refusals.SHUT_DOWN)
+        """End the calls that still run after `after_s` seconds and take no more; until then, whoever gets through
+        the port before it is closed is served."""
+        if not self._is_draining:
+            self._is_draining = True
+            asyncio.get_running_loop().call_later(after_s, self._end)
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._running.stop_each(lambda _: refusals.SHUT_DOWN)
 
     async def answer(self, call: Call, caller: Caller) -> Answered:
         """Get the call answered: a whole body, or a stream whose first bytes are there.
@@ -182,7 +193,7 @@ class Gateway:
             CallFailed: With what the client is told.
             TranslationError: The request can't be said to the upstream; the client's fault.
         """
-        if self.is_draining:
+        if self._is_over:
             raise CallFailed(refusals.SHUT_DOWN)
         route = self._route(call, caller)
         self.last_used.note(caller.token.id)

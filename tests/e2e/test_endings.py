@@ -1,5 +1,7 @@
 """What becomes of running calls when the gateway, a worker of it, or its database goes away."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -80,6 +82,51 @@ def test_records_of_a_killed_worker_are_closed_as_lost(gateway: MakeGateway, ups
     assert_ledger_adds_up(dying, upstream, lost=len(broken))
     dying.wait_ready()
     assert ask(dying, "mock-n3-d0").ended_well
+
+
+def streams_open(gateway: RunningGateway) -> float:
+    text = httpx.get(f"{gateway.base_url}/metrics", trust_env=False, timeout=10).text
+    [line] = [line for line in text.splitlines() if line.startswith("bridge_streams_open ")]
+    return float(line.split()[-1])
+
+
+@pytest.fixture(scope="module")
+def pair(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> RunningGateway:
+    """Two workers, who may be killed and replaced."""
+    return make_gateway(workers=2, upstream=upstream_process, keys=["sk-one", "sk-two"])
+
+
+def test_what_a_killed_worker_held_is_counted_no_longer(pair: RunningGateway, upstream: ScriptedUpstream) -> None:
+    with streaming(pair, upstream, "script/ok,frames=300,gap=20ms") as running:
+        assert streams_open(pair) == STREAMS
+        [row, *_] = pair.sql("SELECT worker, count(*) AS n FROM usage_usagerecord WHERE state = 'open' GROUP BY worker")
+        pair.kill9(int(row["worker"].split(":")[1].split("-")[0]))
+        left = until(lambda: streams_open(pair) == STREAMS - row["n"], within_s=10)
+        seen = [one.result() for one in running]
+
+    assert left
+    assert sum(one.is_broken for one in seen) == row["n"]
+    assert streams_open(pair) == 0
+
+
+def test_workers_are_replaced_while_they_are_called(pair: RunningGateway, upstream: ScriptedUpstream) -> None:
+    assert pair.running is not None
+    until(lambda: len(pair.worker_pids()) == 2, within_s=10)
+    pair.wait_ready()
+    old = set(pair.worker_pids())
+
+    with streaming(pair, upstream, "script/ok,frames=100,gap=20ms") as running:
+        os.kill(pair.running.pid, signal.SIGHUP)
+        short = []
+        give_up = time.monotonic() + 60
+        while old & set(pair.worker_pids()):
+            assert time.monotonic() < give_up, pair.log()[-2000:]
+            short.append(ask(pair, "mock-n1-d0"))
+        seen = [one.result() for one in running]
+
+    assert len(pair.worker_pids()) == 2
+    assert [one.error for one in [*seen, *short] if not one.ended_well] == []
+    assert_ledger_adds_up(pair, upstream, ended_well=ends_of([*seen, *short]))
 
 
 @pytest.mark.slow

@@ -30,11 +30,17 @@ async def answer_ok(_scope: dict[str, Any], receive: Any, send: Any) -> None:
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[int]:
     """Serve `app` as `serve` does; give the port."""
+    async with server_of(app) as (_, port):
+        yield port
+
+
+@asynccontextmanager
+async def server_of(app: Any) -> AsyncIterator[tuple[uvicorn.Server, int]]:
     server = uvicorn.Server(uvicorn.Config(app, http=BoundedConnection, lifespan="off", log_config=None))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            yield listener.getsockname()[1]
+            yield server, listener.getsockname()[1]
         finally:
             server.should_exit = server.force_exit = True
             await task
@@ -188,3 +194,59 @@ async def test_a_page_waits_so_long_for_its_body(monkeypatch: pytest.MonkeyPatch
 
         assert b"408" in await asyncio.wait_for(reader.readline(), 5)
         assert (await closed_after(reader))[1] < 3
+
+
+ASK = HEAD + b"\r\n"
+
+
+async def accepted(server: uvicorn.Server) -> None:
+    """Wait until the server knows of a connection."""
+    while not server.server_state.connections:  # noqa: ASYNC110  (it tells nobody)
+        await asyncio.sleep(0.01)
+
+
+async def test_who_asks_a_server_that_leaves_is_told_to_connect_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(answer_ok) as port, connected(port) as (reader, writer):
+        writer.write(ASK)
+        before = await reader.readuntil(b"ok")
+        monkeypatch.setattr(BoundedConnection, "is_leaving", True)
+        writer.write(ASK)
+        last, _ = await closed_after(reader)
+
+    assert b"connection: close" not in before
+    assert b"connection: close" in last
+    assert last.endswith(b"ok")
+
+
+@pytest.mark.parametrize("has_asked", [False, True], ids=["new", "kept"])
+async def test_a_connection_to_a_replaced_worker_serves_once_more(
+    monkeypatch: pytest.MonkeyPatch, has_asked: bool
+) -> None:
+    monkeypatch.setattr(BoundedConnection, "linger_s", 5.0)
+    async with server_of(answer_ok) as (server, port), connected(port) as (reader, writer):
+        if has_asked:
+            writer.write(ASK)
+            await reader.readuntil(b"ok")
+        await accepted(server)
+        monkeypatch.setattr(BoundedConnection, "is_leaving", True)
+        server.should_exit = True
+        with suppress(ConnectionError):
+            while True:  # until the port is closed
+                _, other = await asyncio.open_connection("127.0.0.1", port)
+                other.transport.abort()
+                await asyncio.sleep(0.05)
+        writer.write(ASK)
+        last, _ = await closed_after(reader)
+
+    assert last.endswith(b"ok")
+    assert b"connection: close" in last
+
+
+async def test_a_connection_that_nobody_uses_is_closed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedConnection, "linger_s", 0.2)
+    async with server_of(answer_ok) as (server, port), connected(port) as (reader, _):
+        await accepted(server)
+        server.should_exit = True
+        heard, took_s = await closed_after(reader)
+
+    assert (heard, took_s < 5) == (b"", True)

@@ -26,7 +26,7 @@ class Command(BaseCommand):
             host, port = listener.getsockname()[:2]
             self.stdout.write(f"serving on http://{host}:{port}")
             self.stdout.flush()
-            server.run(listener, workers=options["workers"])
+            server.run(listener, workers=options["workers"], restarts=True)
 
 
 def _bring_up_to_date() -> None:
