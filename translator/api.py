@@ -51,6 +51,9 @@ CLIENT = re.compile(r"([A-Za-z0-9_.-]{1,40}(?:/[A-Za-z]{1,20})?)[/ ](\d[A-Za-z0-
 SESSION_HEADERS = ("x-claude-code-session-id", "x-session-id", "x-session-affinity")
 #: A sub-agent's id, as Claude Code sends it; the main agent has none.
 AGENT_HEADER = "x-claude-code-agent-id"
+#: The client's own name for a request, the one that no proxy on the way sets first.
+REQUEST_ID_HEADERS = ("x-client-request-id", "x-request-id")
+REQUEST_ID_MAX = 128
 #: What a request is for, where Claude Code is asked to say so (CLAUDE_CODE_GATEWAY_HINT_HEADERS=1), the closer first.
 AGENT_KIND_HEADERS = ("x-claude-code-agent-type", "x-claude-code-request-class")
 LOOPBACK = ("127.0.0.1", "::1")
@@ -296,7 +299,14 @@ def caller_of(request: ApiRequest, session_id: str | None) -> Caller:
         agent_id=request.headers.get(AGENT_HEADER, ""),
         agent_kind=first_of(request, AGENT_KIND_HEADERS) or "",
         notes=request.notes,
+        client_request_id=client_request_id_of(request),
     )
+
+
+def client_request_id_of(request: ApiRequest) -> str:
+    """Return what the client calls its request, cut to what a record holds; nothing where it isn't printable ASCII."""
+    said = (first_of(request, REQUEST_ID_HEADERS) or "")[:REQUEST_ID_MAX]
+    return said if said.isascii() and said.isprintable() else ""
 
 
 def session_of(request: ApiRequest) -> str | None:

@@ -27,6 +27,8 @@ class Caller:
     agent_kind: str = ""
     #: What was noticed in the request's text.
     notes: tuple[str, ...] = ()
+    #: What the client itself calls the request; empty where it doesn't.
+    client_request_id: str = ""
 
 
 def open_record(record_id: UUID, number: int, call: Call, caller: Caller, attempt: Attempt) -> OpenRecord:
@@ -35,6 +37,7 @@ def open_record(record_id: UUID, number: int, call: Call, caller: Caller, attemp
     return OpenRecord(
         id=record_id,
         request_id=caller.request_id,
+        client_request_id=caller.client_request_id,
         attempt=number,
         user_id=token.user_id,
         user_name=token.user_name,

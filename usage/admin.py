@@ -78,14 +78,28 @@ class UsageRecordAdmin(CappedList, ReadOnlyAdmin):
     )
     list_filter_submit = True
     ordering = ("-id",)
-    search_fields = ("request_id", "session_id")
-    search_help_text = "A whole request id, or a whole session id"
+    search_fields = ("request_id", "client_request_id", "session_id")
+    search_help_text = "A whole request id, ours or the client's, or a whole session id"
     empty_words = "A record appears here with the first request to an upstream."
     list_fullwidth = True
     list_before_template = "usage/_records_export.html"
 
     fieldsets = (
-        (None, {"fields": ("request_id", "attempt", "shown_state", "source", "notes", "started_at", "settled_at")}),
+        (
+            None,
+            {
+                "fields": (
+                    "request_id",
+                    "client_request_id",
+                    "attempt",
+                    "shown_state",
+                    "source",
+                    "notes",
+                    "started_at",
+                    "settled_at",
+                )
+            },
+        ),
         ("Who", {"fields": ("user_name", "team_name", "token_name", "client_name", "client_version", "session_id")}),
         ("Where", {"fields": ("alias", "upstream_name", "upstream_model", "credential_label", "worker")}),
         (
@@ -122,7 +136,7 @@ class UsageRecordAdmin(CappedList, ReadOnlyAdmin):
         term = search_term.strip()[:128].replace("\x00", "")
         if not term:
             return queryset, False
-        return queryset.filter(request_id=term) | queryset.filter(session_id=term), False
+        return queryset.filter(Q(request_id=term) | Q(client_request_id=term) | Q(session_id=term)), False
 
     @admin.display(description="started")
     def started(self, record: UsageRecord) -> str:

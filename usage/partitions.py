@@ -16,6 +16,8 @@ from usage.ids import first_id_at
 TABLE = "usage_usagerecord"
 DEFAULT = f"{TABLE}_default"
 MONTHS_AHEAD = 2
+#: Building an index beside writers waits for running transactions, and nobody waits behind it.
+INDEX_PATIENCE = "60s"
 # A settled record replaces its open one on the same page if there is room.
 STORAGE = "fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05"
 
@@ -52,6 +54,31 @@ def drop_partitions(connection: BaseDatabaseWrapper, before: datetime, *, dry_ru
     return old
 
 
+def index_partitions(connection: BaseDatabaseWrapper, name: str, what: str, suffix: str) -> None:
+    """Index the table part by part while writers go on: Postgres can't do that for a partitioned table at once.
+
+    Outside a transaction. A build that was stopped is begun again; partitions made meanwhile bring their own part.
+
+    Args:
+        name: The whole index's.
+        what: Its columns and its condition, as SQL.
+        suffix: Goes behind a partition's name and makes its part's.
+    """
+    _execute(connection, f"CREATE INDEX IF NOT EXISTS {name} ON ONLY {TABLE} {what}")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('lock_timeout')")
+        (timeout,) = cursor.fetchone()
+    _execute(connection, "SELECT set_config('lock_timeout', %s, false)", INDEX_PATIENCE)
+    try:
+        for partition in _unindexed(connection, name):
+            part = f"{partition}_{suffix}"
+            _execute(connection, f"DROP INDEX CONCURRENTLY IF EXISTS {part}")
+            _execute(connection, f"CREATE INDEX CONCURRENTLY {part} ON {partition} {what}")
+            _execute(connection, f"ALTER INDEX {name} ATTACH PARTITION {part}")
+    finally:
+        _execute(connection, "SELECT set_config('lock_timeout', %s, false)", timeout)
+
+
 def partitions(connection: BaseDatabaseWrapper) -> list[str]:
     """Name the partitions there are, oldest month first."""
     query = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = %s::regclass ORDER BY 1"
@@ -63,6 +90,17 @@ def partitions(connection: BaseDatabaseWrapper) -> list[str]:
 def partition_of(moment: datetime) -> str:
     """Name the partition for records of `moment`."""
     return f"{TABLE}_{moment.astimezone(UTC):%Y_%m}"
+
+
+def _unindexed(connection: BaseDatabaseWrapper, index: str) -> list[str]:
+    query = """
+        SELECT inhrelid::regclass::text FROM pg_inherits AS child WHERE inhparent = %s::regclass AND NOT EXISTS (
+            SELECT FROM pg_index AS own JOIN pg_inherits AS part ON part.inhrelid = own.indexrelid
+            WHERE own.indrelid = child.inhrelid AND part.inhparent = %s::regclass
+        ) ORDER BY 1"""
+    with connection.cursor() as cursor:
+        cursor.execute(query, [TABLE, index])
+        return [name for (name,) in cursor.fetchall()]
 
 
 def _make_month(connection: BaseDatabaseWrapper, name: str, start: datetime, end: datetime) -> None:

@@ -242,8 +242,8 @@ INDEXED = {"user", "token", "model", "credential", "state"}
 OPEN_AT_MOST = timedelta(days=1)
 #: What a page of records tells of each.
 RECORD_COLUMNS = (
-    "id", "request_id", "attempt", "started_at", "settled_at", "state", "source", "http_status", "error_type",
-    "stop_reason", "user_id", "user_name", "team_id", "team_name", "token_id", "token_name", "alias", "upstream_id",
+    "id", "request_id", "client_request_id", "attempt", "started_at", "settled_at", "state", "source", "http_status",
+    "error_type", "stop_reason", "user_id", "user_name", "team_id", "team_name", "token_id", "token_name", "alias", "upstream_id",
     "upstream_name", "upstream_model", "credential_id", "credential_label", "client_name", "client_version",
     "session_id", "stream", *TOKEN_KINDS, "cost_nano", "price_version", "ttft_ms", "duration_ms", "notes",
     "cache_write_1h_tokens",

@@ -20,6 +20,7 @@ _TERMINAL = frozenset(State.values) - {State.OPEN.value}
 #: Text columns of an open record and their lengths.
 OPEN_TEXTS = {
     "request_id": 64,
+    "client_request_id": 128,
     "user_name": 150,
     "team_name": 150,
     "token_name": 150,
@@ -44,6 +45,7 @@ class OpenRecord:
     #: From `new_record_id()`, also the name that settles it.
     id: UUID
     request_id: str
+    client_request_id: str = ""
     #: Counts from 1 within the request.
     attempt: int = 1
     user_id: int | None = None

@@ -6,6 +6,7 @@ from usage.rollups import TOKENS, rolled
 _OPEN_COLUMNS = {
     "id": "uuid",
     "request_id": "text",
+    "client_request_id": "text",
     "attempt": "integer",
     "user_id": "bigint",
     "user_name": "text",

@@ -23,6 +23,7 @@ from keys.networks import admits, networks_of
 from keys.tokens import digest, is_well_formed
 from usage.answers import answers, time_before
 from usage.exports import as_csv, records_csv, records_json
+from usage.finding import of_request
 from usage.ids import first_id_at
 from usage.models import UsageRecord
 from usage.periods import day_start, parse_day
@@ -138,20 +139,22 @@ async def records_view(request: HttpRequest) -> HttpResponseBase:
 async def request_view(request: HttpRequest, request_id: str) -> HttpResponseBase:
     """Tell a client token what became of a request that was made with it."""
     try:
-        attempts = await sync_to_async(_own_attempts)(_sent_token(request), address_of(request), request_id)
+        told = await sync_to_async(_own_request)(_sent_token(request), address_of(request), request_id)
     except Refused as refusal:
         return _refusal(refusal)
-    return _json({"request_id": request_id, "attempts": attempts})
+    return _json(told)
 
 
-def _own_attempts(plain: str, address: str, request_id: str) -> list[dict[str, Any]]:
+def _own_request(plain: str, address: str, asked_id: str) -> dict[str, Any]:
+    """Find the request by our id, or else the newest by the client's."""
     token = _token_row(plain, address)
     since = first_id_at(timezone.now() - TOLD_FOR)
-    own = UsageRecord.objects.filter(request_id=request_id.replace("\x00", ""), token_id=token.pk, id__gte=since)
-    attempts = list(own.order_by("attempt").values(*ATTEMPT_COLUMNS))
-    if not attempts:
+    own = UsageRecord.objects.filter(token_id=token.pk, id__gte=since)
+    found = of_request(own, asked_id)
+    if found is None:
         raise Refused(HTTPStatus.NOT_FOUND, "no such request was made with this client token lately")
-    return attempts
+    attempts = list(own.filter(request_id=found.request_id).order_by("attempt").values(*ATTEMPT_COLUMNS))
+    return {"request_id": found.request_id, "client_request_id": found.client_request_id, "attempts": attempts}
 
 
 async def scope_of_asker(request: HttpRequest) -> Scope:

@@ -81,6 +81,7 @@ def add_records(user: User, token: Any, price: Price) -> list[Any]:
         "client_name": hostile(64),
         "client_version": hostile(32),
         "agent_kind": hostile(64),
+        "client_request_id": hostile(128),
         "team_name": user.groups.all()[0].name,
         "price_version": price.pk,
         "source": "upstream",

@@ -14,6 +14,8 @@ class UsageRecord(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)
     request_id = models.CharField(max_length=64)
+    #: What the client itself calls the request; anybody may say anything, and the same twice.
+    client_request_id = models.CharField("client's request id", max_length=128, db_default="")
     attempt = models.PositiveSmallIntegerField(default=1)
     worker = models.CharField(max_length=64)
 
@@ -85,6 +87,11 @@ class UsageRecord(models.Model):
                 include=["started_at", "state", "upstream_id", "upstream_model", "team_id", "user_id", "notes"],
                 name="usage_record_noted",
                 condition=~Q(notes=[]),
+            ),
+            models.Index(
+                fields=["client_request_id", "id"],
+                name="usage_record_client_request",
+                condition=~Q(client_request_id=""),
             ),
         ]
         constraints = [

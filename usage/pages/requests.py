@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from keys.decisions import render_decision
+from usage.finding import of_request
 from usage.models import Price, UsageRecord
 from usage.pages.access import for_staff, shown
 from usage.pages.notes import in_words
@@ -85,10 +87,13 @@ class Attempt:
 
 @for_staff
 def show(request: HttpRequest, request_id: str) -> HttpResponse:
-    mine = visible_to(request.user, UsageRecord.objects.filter(request_id=request_id.replace("\x00", "")))
-    records = list(mine.order_by("attempt", "id")[:ATTEMPTS_MAX])
-    if not records:
+    mine = visible_to(request.user, UsageRecord.objects.all())
+    found = of_request(mine, request_id)
+    if found is None:
         return shown(request, "usage/request_missing.html", "Request", status=404, request_id=request_id)
+    if found.request_id != request_id:
+        return redirect("usage_pages:request", found.request_id)
+    records = list(mine.filter(request_id=request_id).order_by("attempt", "id")[:ATTEMPTS_MAX])
     attempts = told(records, timezone.now(), with_pool=may_see_pool(request.user))
     last = records[-1]
     return shown(
