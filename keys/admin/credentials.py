@@ -20,6 +20,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from keys.admin.pages import COLOURS, object_page, render_states
 from keys.credentials import RefusedSecret, clean_secret, set_secret
+from keys.editing import WarnsOfOthers
 from keys.models import Credential
 from keys.outside import outside
 from keys.ring import key_ring
@@ -82,7 +83,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(Credential)
-class CredentialAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
+class CredentialAdmin(WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]
     form = CredentialForm
     list_display = [
         "label",

@@ -6,6 +6,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, StackedInline
 
+from keys.editing import WarnsOfOthers
 from keys.models import Route, RouteTarget
 from keys.searching import SearchInTime
 
@@ -30,7 +31,7 @@ class RouteTargetInline(StackedInline):  # type: ignore[misc]
 
 
 @admin.register(Route)
-class RouteAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
+class RouteAdmin(WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]
     list_display = ["alias", "leads_to", "enabled"]
     list_filter = ["enabled", ("targets__upstream", admin.RelatedOnlyFieldListFilter)]
     search_fields = ["alias", "targets__upstream_model"]

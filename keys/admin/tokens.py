@@ -11,6 +11,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
+from keys.editing import WarnsOfOthers
 from keys.models import ClientToken
 from keys.networks import parse_networks
 from keys.roles import visible_tokens
@@ -88,7 +89,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(ClientToken)
-class ClientTokenAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
+class ClientTokenAdmin(WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]
     form = ClientTokenForm
     list_display = ["shown", "user", "name", "state", "expires_at", "last_used_at"]
     list_filter = [StateFilter, ("user", admin.RelatedOnlyFieldListFilter)]

@@ -17,6 +17,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 from keys.admin.carrying import CarryingAdmin
 from keys.admin.pages import COLOURS, numbers, object_page, render_states
 from keys.credentials import Added, add_secrets
+from keys.editing import WarnsOfOthers
 from keys.egress import check_base_url
 from keys.model_sync import Synced, sync_models
 from keys.models import PLAIN, State, Tools, Upstream, UpstreamModel
@@ -83,7 +84,7 @@ class PasteForm(forms.Form):
 
 
 @admin.register(Upstream)
-class UpstreamAdmin(CarryingAdmin):
+class UpstreamAdmin(WarnsOfOthers, CarryingAdmin):
     form = UpstreamForm
     list_display = [
         "name",
@@ -208,7 +209,7 @@ def _summed(synced: Synced) -> str:
 
 
 @admin.register(UpstreamModel)
-class UpstreamModelAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]
+class UpstreamModelAdmin(WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]
     list_display = [
         "name",
         "upstream",

@@ -18,6 +18,7 @@ from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from keys.admin.pages import numbers
+from keys.editing import WarnsOfOthers
 from keys.roles import ROLE_PREFIX, Role, forget_roles, roles_of
 from keys.searching import SearchInTime
 from members.second_factor import remove_second_factor
@@ -60,7 +61,7 @@ class UserAddForm(UserCreationForm):  # type: ignore[misc]
 
 
 @admin.register(User)
-class UserAdmin(SearchInTime, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
+class UserAdmin(WarnsOfOthers, SearchInTime, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
     form = UserForm
     add_form = UserAddForm
     change_password_form = AdminPasswordChangeForm
@@ -142,7 +143,7 @@ class UserAdmin(SearchInTime, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc
 
 
 @admin.register(Group)
-class GroupAdmin(SearchInTime, DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
+class GroupAdmin(WarnsOfOthers, SearchInTime, DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
     list_display = ["name", "kind", numbers("people", "people")]
     search_help_text = "A team's or a role's name"
     filter_horizontal = []
