@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.models import Group, User
 from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Concat
@@ -15,6 +15,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from keys.admin.pages import numbers
+from keys.editing import WarnsOfOthers
 from keys.models import ClientToken, Upstream
 from keys.roles import sees_all_teams, teams_of, visible_people, visible_tokens
 from keys.searching import SearchInTime
@@ -170,7 +171,7 @@ class UsageRecordAdmin(CappedList, ReadOnlyAdmin):
 
 
 @admin.register(Budget)
-class BudgetAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is untyped
+class BudgetAdmin(WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is untyped
     form = BudgetForm
     list_display = ("name", "used", "spent_of_limit", "whose", "begins_anew", "held", "enabled")
     list_filter = ("subject", "period", "enabled")
@@ -178,6 +179,7 @@ class BudgetAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is 
     search_help_text = "A budget's name"
     empty_words = "Without a budget nobody's spending is limited. One holds for a user, a team or a client token."
     readonly_fields = ("spent_shown", "reserved_shown", "period_shown")
+    actions = ("forgive",)
     fieldsets = (
         (None, {"fields": ("name", "enabled")}),
         ("Whose: choose one of the three", {"fields": ("team", "user", "token")}),
@@ -200,6 +202,15 @@ class BudgetAdmin(SearchInTime, ModelAdmin):  # type: ignore[misc]  # unfold is 
     def save_model(self, request: HttpRequest, obj: Budget, form: BudgetForm, change: bool) -> None:
         # What running requests spend and hold meanwhile is not the form's to write.
         obj.save(update_fields=EDITABLE if change else None)
+
+    @admin.action(description="Begin anew now: forget what is spent", permissions=["change"])
+    def forgive(self, request: HttpRequest, queryset: QuerySet[Budget]) -> None:
+        """Let a budget count from nothing in the period that runs; records and reports stay, and so does what calls hold."""
+        for budget in queryset:
+            spent = self.spent_shown(budget)
+            Budget.objects.filter(pk=budget.pk).update(spent=0, warned_percent=0)
+            self.log_change(request, budget, f"Begun anew; {spent} were spent.")
+        self.message_user(request, f"{len(queryset)} begun anew.", messages.SUCCESS)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Budget]:
         budgets: QuerySet[Budget] = super().get_queryset(request).annotate(owner=_owner())

@@ -2,7 +2,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.db.models.signals import pre_save
 from django.test import Client
 from django.utils import timezone
@@ -69,6 +69,32 @@ def test_what_is_spent_never_counts_in_another_unit_or_for_another(change: dict[
     assert "add a budget of its own" in str(response.context["adminform"].form.errors)
     budget.refresh_from_db()
     assert (budget.unit, budget.subject) == ("usd", "user")
+
+
+def test_a_budget_begins_anew_when_told_and_running_calls_stay_counted(alice: Client) -> None:
+    facts: dict[str, Any] = {"subject": "user", "subject_id": 1, "unit": "tokens", "limit": 100, "warned_percent": 80}
+    spent, other = (Budget.objects.create(name=name, spent=90, reserved=7, **facts) for name in ("spent", "other"))
+
+    alice.post("/admin/usage/budget/", {"action": "forgive", "_selected_action": [spent.pk]})
+
+    assert list(Budget.objects.order_by("-name").values_list("spent", "reserved", "warned_percent")) == [
+        (0, 7, 0),
+        (90, 7, 80),
+    ]
+    assert "Begun anew; 90 tokens were spent." in alice.get(f"/admin/usage/budget/{spent.pk}/history/").content.decode()
+    assert other.pk != spent.pk
+
+
+def test_who_may_only_look_forgives_nothing(client: Client) -> None:
+    looker = User.objects.create_user("looker", is_staff=True)
+    looker.user_permissions.add(Permission.objects.get(codename="view_budget"))
+    client.force_login(looker)
+    budget = Budget.objects.create(name="b", subject="user", subject_id=looker.pk, unit="tokens", limit=100, spent=90)
+
+    client.post("/admin/usage/budget/", {"action": "forgive", "_selected_action": [budget.pk]})
+
+    budget.refresh_from_db()
+    assert budget.spent == 90
 
 
 def test_a_budget_may_be_for_some_models(alice: Client) -> None:
