@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from keys.credentials import defect_of
-from keys.models import Credential, State, StateFields, Worker
+from keys.models import Credential, State, StateFields, Upstream, Worker
 from keys.secrets import KeyRing
 from keys.store import LEASE_S
 
@@ -60,6 +60,31 @@ def standing(credential: Credential, states: Iterable[StateFields], ring: KeyRin
     if whole is not None and (state := state_now(whole)) != State.READY:
         return replace(shown, state=state, cause=CAUSES.get(whole.cause, ""), until=whole.until)
     return replace(shown, state="draining") if credential.draining else shown
+
+
+#: States of an upstream's credentials, the nearest to serving first, and what the upstream is said to be when none is nearer.
+OF_CREDENTIALS = {
+    "ready": "ready",
+    "on trial": "ready",
+    "cooling": "credentials cooling",
+    "draining": "credentials draining",
+    "ejected": "credentials ejected",
+    "quarantined": "credentials quarantined",
+    "undecryptable": "credentials undecryptable",
+    "no secret": "credentials without secret",
+    "disabled": "credentials disabled",
+}
+
+
+def upstream_state(upstream: Upstream, ring: KeyRing) -> str:
+    """Say in words whether an upstream can serve, or what is missing; reads its states, its credentials and theirs."""
+    if not upstream.enabled:
+        return "disabled"
+    whole = next((row for row in upstream.states.all() if not row.model_name), None)
+    if whole is not None and (state := state_now(whole)) != State.READY:
+        return state
+    found = {standing(one, one.states.all(), ring).state for one in upstream.credentials.all()}
+    return next((words for state, words in OF_CREDENTIALS.items() if state in found), "no credential")
 
 
 @dataclass(slots=True)

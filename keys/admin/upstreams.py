@@ -20,12 +20,18 @@ from keys.credentials import Added, add_secrets
 from keys.editing import WarnsOfOthers
 from keys.egress import check_base_url
 from keys.model_sync import Synced, sync_models
-from keys.models import PLAIN, State, Tools, Upstream, UpstreamModel
+from keys.models import PLAIN, Tools, Upstream, UpstreamModel
 from keys.outside import Unanswered
 from keys.repairs import repairs_of
+from keys.ring import key_ring
 from keys.searching import SearchInTime
-from keys.standing import state_now
+from keys.standing import OF_CREDENTIALS, upstream_state
 from translator.core.profiles import PROFILES
+
+#: Colours of what is missing, as those of the credentials.
+OF_UPSTREAM = {words: COLOURS.get(state, "danger") for state, words in OF_CREDENTIALS.items()} | {
+    "no credential": "danger"
+}
 
 
 class UpstreamForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -100,11 +106,11 @@ class UpstreamAdmin(WarnsOfOthers, CarryingAdmin):
     empty_words = (
         "An upstream is a provider's API, or a server of your own, that answers for your models. Its keys come next."
     )
-    readonly_fields = ["states"]
+    readonly_fields = ["state", "states"]
     actions_detail = ["paste", "sync"]
     fieldsets = [
         (None, {"fields": ["name", "base_url", "dialect", "enabled"]}),
-        ("What is known of it", {"fields": ["states"]}),
+        ("What is known of it", {"fields": ["state", "states"]}),
         ("Quirks", {"fields": ["profile", "profile_overrides"]}),
         (
             "Patience, in seconds",
@@ -114,17 +120,16 @@ class UpstreamAdmin(WarnsOfOthers, CarryingAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Upstream | None = None) -> Any:
         # Nothing is known of what isn't stored yet.
-        return [part for part in self.fieldsets if obj is not None or part[1]["fields"] != ["states"]]
+        return [part for part in self.fieldsets if obj is not None or part[0] != "What is known of it"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         usable = Count("credentials", filter=Q(credentials__enabled=True) & ~Q(credentials__sealed_secret=""))
         queryset: QuerySet[Any] = super().get_queryset(request).annotate(usable=usable)
-        return queryset.prefetch_related("states")
+        return queryset.prefetch_related("states", "credentials__states")
 
-    @display(description="state", label=COLOURS)  # type: ignore[untyped-decorator]
+    @display(description="state", label=COLOURS | OF_UPSTREAM)  # type: ignore[untyped-decorator]
     def state(self, upstream: Upstream) -> str:
-        whole = next((row for row in upstream.states.all() if not row.model_name), None)
-        return state_now(whole) if whole else State.READY.value
+        return upstream_state(upstream, key_ring())
 
     @admin.display(description="states")
     def states(self, upstream: Upstream) -> str:

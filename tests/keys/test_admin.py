@@ -12,6 +12,7 @@ from django.utils import timezone
 from keys.credentials import add_secrets, unseal_secret
 from keys.models import ClientToken, Credential, CredentialState, Route, Upstream, Worker
 from keys.ring import key_ring
+from keys.standing import upstream_state
 from keys.tokens import digest, issue_token
 
 CANARY = "sk-canary-7f3a9b2c4d5e6f"
@@ -196,6 +197,62 @@ def test_an_upstream_that_rests_is_shown_so(client_of, alice: User, upstream: Up
     page = browser.get(reverse("admin:keys_upstream_change", args=[upstream.pk])).content.decode()
     assert "rate limit of the whole account" in page
     assert "the model is overloaded" in page
+
+
+@pytest.mark.parametrize(
+    ("of_upstream", "of_credentials", "words"),
+    [
+        ({}, [], "no credential"),
+        ({}, [{}], "ready"),
+        ({}, [{"enabled": False}, {"sealed_secret": ""}], "credentials without secret"),
+        ({}, [{"enabled": False}], "credentials disabled"),
+        ({}, [{"sealed_secret": "v1:none:AAAA"}], "credentials undecryptable"),
+        ({}, [{"enabled": False}, {}], "ready"),
+        ({}, [{"draining": True}], "credentials draining"),
+        ({"enabled": False}, [{}], "disabled"),
+    ],
+)
+def test_an_upstream_says_what_it_lacks(
+    client_of,
+    alice: User,
+    upstream: Upstream,
+    of_upstream: dict[str, object],
+    of_credentials: list[dict[str, object]],
+    words: str,
+) -> None:
+    for number, changes in enumerate(of_credentials):
+        [made] = add_secrets(upstream, [f"sk-lacking-{number}-0000"]).credentials
+        Credential.objects.filter(pk=made.pk).update(**changes)
+    Upstream.objects.filter(pk=upstream.pk).update(**of_upstream)
+    browser = client_of(alice)
+
+    listed = browser.get(reverse("admin:keys_upstream_changelist"))
+    page = browser.get(reverse("admin:keys_upstream_change", args=[upstream.pk])).content.decode()
+
+    [row] = listed.context["cl"].result_list
+    assert upstream_state(row, key_ring()) == words
+    assert f">{words}<" in re.sub(r"\s*([<>])\s*", r"\1", listed.content.decode())
+    assert words in page
+
+
+def test_an_upstream_whose_only_credential_rests_says_so(client_of, alice: User, credential: Credential) -> None:
+    CredentialState.objects.create(credential=credential, state="quarantined", cause="auth", failures=1)
+
+    page = client_of(alice).get(reverse("admin:keys_upstream_changelist")).content.decode()
+
+    assert "credentials quarantined" in page
+
+
+def test_the_list_of_upstreams_takes_the_same_queries_for_many(
+    client_of, alice: User, upstream: Upstream, django_assert_max_num_queries
+) -> None:
+    for number in range(20):
+        other = Upstream.objects.create(name=f"other-{number}", base_url="https://other.example/v1")
+        add_secrets(other, [f"sk-many-{number}-{place}" for place in range(3)])
+    browser = client_of(alice)
+
+    with django_assert_max_num_queries(14):
+        browser.get(reverse("admin:keys_upstream_changelist"))
 
 
 def test_the_list_takes_the_same_queries_for_many_rows(
