@@ -23,6 +23,8 @@ from keys.roles import teams
 from usage.models import Budget, Price
 
 NANO = 10**9
+#: In USD per million tokens.
+PRICE_MAX = 10_000
 MICRO = 10**6
 LIMIT_MAX = 9 * 10**18
 #: What counts for a kind without a price of its own.
@@ -171,7 +173,7 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         for kind in (*KINDS, *LONG_KINDS):
             self.fields[kind] = forms.DecimalField(
                 min_value=0,
-                max_value=MICRO,
+                max_value=PRICE_MAX,
                 decimal_places=6,
                 required=kind in ("input", "output"),
                 label=kind.removeprefix("long_").replace("_1h", " for 1 h").replace("_", " ").capitalize(),

@@ -28,8 +28,8 @@ from usage.models import Price
 
 PICO = Decimal(10) ** 12
 MILLION = Decimal(10) ** 6
-#: A USD per token: whoever asks more has lost a digit.
-PRICE_MAX = Decimal(1)
+#: In USD per token, 10,000 per million: whoever asks more took one unit for the other.
+PRICE_MAX = Decimal("0.01")
 MODEL_LENGTH_MAX = 200
 
 LITELLM_FIELDS = {
@@ -225,7 +225,7 @@ def _per_token(value: Any, per: Decimal, line: int) -> int | None:
     except InvalidOperation:
         price = Decimal("NaN")
     if not price.is_finite() or not 0 <= price <= PRICE_MAX:
-        raise PriceListError(line, f"{str(value)[:40]!r} is no price")
+        raise PriceListError(line, f"{str(value)[:40]!r} is no price of at most {(PRICE_MAX * per).normalize():f} USD")
     pico = int((price * PICO).to_integral_value())
     if price and not pico:
         raise PriceListError(line, f"{value} is less than can be stored")

@@ -88,6 +88,14 @@ def test_csv_may_have_prices_of_long_requests() -> None:
     ]
 
 
+def test_a_price_per_million_where_one_per_token_belongs_says_so() -> None:
+    with pytest.raises(PriceListError, match="line 1: '0.6' is no price of at most 0.01 USD"):
+        read_price_list('{"a": {"input_cost_per_token": 0.6, "output_cost_per_token": 2.2}}')
+    with pytest.raises(PriceListError, match="line 2: '10001' is no price of at most 10000 USD"):
+        read_price_list("model,input,output\nglm,1,10001\n")
+    assert read_price_list("model,input,output\nglm,1,10000\n")[0].output == 10**10
+
+
 WRONG = [
     ("model,input,output,long_above\nglm,1,2,\nqwen,1,2,200000\n", 3),
     ("model,input,output,long_input\nglm,1,2,3\n", 2),
