@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from django.db import connection
+from django.utils import timezone
 
 from translator.core.emulation.kinds import EMULATION, REPAIRS
 from usage.histogram import BUCKETS
@@ -158,6 +159,6 @@ def _records_since() -> datetime | None:
             "SELECT (SELECT id FROM usage_usagerecord ORDER BY id LIMIT 1), (SELECT min(day) FROM usage_usageday)"
         )
         first, first_day = cursor.fetchone() or (None, None)
-    if first is None or first_day is None or moment_of(first) - CLOCK_SLACK < first_day + timedelta(days=1):
-        return None
-    return moment_of(first)
+    since = timezone.now() if first is None else moment_of(first)
+    is_whole = first_day is None or since - CLOCK_SLACK < first_day + timedelta(days=1)
+    return None if is_whole else since

@@ -177,14 +177,16 @@ def test_the_least_used_are_left_out() -> None:
 
 @pytest.mark.django_db
 def test_what_records_that_are_gone_would_tell_is_unknown() -> None:
-    keep(a_record(200 * HOUR), a_record(40 * HOUR), a_record())
-    UsageRecord.objects.filter(started_at__lt=timezone.now() - 20 * HOUR).delete()
+    keep(a_record(200 * HOUR), a_record(40 * HOUR), a_record(30 * HOUR), a_record())
+    UsageRecord.objects.filter(started_at__lt=timezone.now() - 35 * HOUR).delete()
 
     (found,) = answers(Question(start=next_hour() - 24 * HOUR, end=next_hour(), scope=ALL), limit=9)
 
-    assert (found.now.answered, found.before.answered) == (1, 1)
-    assert found.before.mended is None
-    assert found.before.share("mended") is None
+    assert (found.now.answered, found.before.answered) == (1, 2)
+    assert (found.now.mended, found.before.mended, found.before.share("mended")) == (0, None, None)
+    UsageRecord.objects.all().delete()
+    (found,) = answers(Question(start=next_hour() - 24 * HOUR, end=next_hour(), scope=ALL), limit=9)
+    assert (found.now.answered, found.now.mended) == (1, None)
 
 
 def test_shares_are_of_what_the_upstream_ended() -> None:
