@@ -78,6 +78,8 @@ class UsageRecordAdmin(CappedList, ReadOnlyAdmin):
         NoteFilter,
     )
     list_filter_submit = True
+    # Counts beside each choice would read all records, once for each.
+    show_facets = admin.ShowFacets.NEVER
     ordering = ("-id",)
     search_fields = ("request_id", "client_request_id", "session_id")
     search_help_text = "A whole request id, ours or the client's, or a whole session id"

@@ -375,3 +375,10 @@ def test_the_widest_record_fits_the_index(dsn: str, tmp_path: Path, query: Calla
 
     assert (row["state"], row["upstream_model"], len(row["notes"])) == ("ok", wide, 16)
     assert all(note.isascii() for note in row["notes"])
+
+
+def test_the_list_offers_no_counts_that_read_all_records(noted: None) -> None:
+    page = as_(a_supporter("dora")).get(LIST, {"_facets": "True"})
+
+    assert not page.context["cl"].add_facets
+    assert "Show counts" not in page.content.decode()
