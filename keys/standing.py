@@ -26,6 +26,9 @@ CAUSES = {
     "throttled": "rate limit of the whole account",
 }
 
+#: So many models that a credential rests for are named in the list.
+MODELS_TOLD = 2
+
 DEFECTS = {
     "no_secret": "none since the base URL changed",
     "undecryptable": "no encryption key opens the secret",
@@ -59,7 +62,18 @@ def standing(credential: Credential, states: Iterable[StateFields], ring: KeyRin
     whole = next((s for s in states if not s.model_name), None)
     if whole is not None and (state := state_now(whole)) != State.READY:
         return replace(shown, state=state, cause=CAUSES.get(whole.cause, ""), until=whole.until)
+    shown = replace(shown, cause=_of_models(states))
     return replace(shown, state="draining") if credential.draining else shown
+
+
+def _of_models(states: Iterable[StateFields]) -> str:
+    """Say for which models a credential rests that serves others."""
+    resting = sorted(
+        (s.model_name, s) for s in states if s.model_name and state_now(s) not in (State.READY, "on trial")
+    )
+    told = [f"{name}: {CAUSES.get(row.cause, row.state)}" for name, row in resting[:MODELS_TOLD]]
+    more = [f"{len(resting) - MODELS_TOLD} more"] if len(resting) > MODELS_TOLD else []
+    return "; ".join([*told, *more])
 
 
 #: States of an upstream's credentials, the nearest to serving first, and what the upstream is said to be when none is nearer.

@@ -424,3 +424,14 @@ def test_a_member_without_staff_rights_is_sent_to_the_login(client_of, bob: User
 
     assert answer.status_code == 302
     assert "/admin/login/" in answer["Location"]
+
+
+def test_the_list_names_the_models_that_a_credential_rests_for(client_of, alice: User, credential: Credential) -> None:
+    soon, past = timezone.now() + timedelta(hours=1), timezone.now() - timedelta(seconds=1)
+    for name, until in (("opus", soon), ("haiku", soon), ("sonnet", soon), ("old", past)):
+        credential.states.create(model_name=name, state="cooling", cause="rate_limit", until=until)
+
+    page = client_of(alice).get("/admin/keys/credential/").content.decode()
+
+    assert "haiku: rate limit; opus: rate limit; 1 more" in page
+    assert "old: " not in page

@@ -89,7 +89,7 @@ def test_csv_may_have_prices_of_long_requests() -> None:
 
 
 def test_a_price_per_million_where_one_per_token_belongs_says_so() -> None:
-    with pytest.raises(PriceListError, match="line 1: '0.6' is no price of at most 0.01 USD"):
+    with pytest.raises(PriceListError, match=r"line 1: '0\.6' is no price of at most 0\.01 USD"):
         read_price_list('{"a": {"input_cost_per_token": 0.6, "output_cost_per_token": 2.2}}')
     with pytest.raises(PriceListError, match="line 2: '10001' is no price of at most 10000 USD"):
         read_price_list("model,input,output\nglm,1,10001\n")
