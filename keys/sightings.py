@@ -79,7 +79,7 @@ class Sightings(GatheredSoon[Leak, Seen]):
             self._seen[leak] = kept
 
 
-def open_sightings(kind: Kind, ids: Iterable[int]) -> dict[int, Sighting]:
+def open_sightings(kind: Kind, ids: Iterable[int] | QuerySet[Any, Any]) -> dict[int, Sighting]:
     """Return what is to be told of these tokens or credentials, by their ids."""
     rows = _live(kind).filter(secret_id__in=ids, dismissed_at=None).select_related("user")
     return {row.secret_id: row for row in rows}

@@ -5,13 +5,15 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from keys.leaks import Kind
 from keys.models import ClientToken
+from keys.sightings import dismiss, open_sightings
 from keys.tokens import issue_token, revoke_token
 from members.access import member_of
 from members.forms import RotateForm, TokenForm
@@ -44,11 +46,28 @@ def issue(request: HttpRequest) -> HttpResponse:
 @login_required
 def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     token = own_token(request, pk, now=timezone.now())
-    form = RotateForm(request.POST or None)
+    is_leaked = bool(open_sightings(Kind.TOKEN, [token.pk]))
+    form = RotateForm(request.POST or None, initial={"hours": "0"} if is_leaked else {})
     if request.method != "POST" or not form.is_valid():
         return render(request, "members/token_rotate.html", {"form": form, "token": token})
     row, plain = rotate_token(token, grace=form.grace)
     return _show_once(request, row, plain, "The new token")
+
+
+@never_cache
+@login_required
+def leak(request: HttpRequest, pk: int) -> HttpResponse:
+    """Tell of the token in the text of requests; a post says that it is meant to be there."""
+    token = own_token(request, pk)
+    sighting = open_sightings(Kind.TOKEN, [token.pk]).get(token.pk)
+    if sighting is None:
+        raise Http404
+    if request.method != "POST":
+        context = {"token": token, "sighting": sighting, "is_own": sighting.user == request.user}
+        return render(request, "members/token_leak.html", context)
+    if dismiss(sighting):
+        messages.success(request, f"Bridge tells no more of {token.name} ({token}) in requests.")
+    return redirect("members:home")
 
 
 @never_cache

@@ -9,6 +9,7 @@ urlpatterns = [
     path("team/", team_views.show, name="team"),
     path("tokens/new/", token_views.issue, name="token-new"),
     path("tokens/<int:pk>/rotate/", token_views.rotate, name="token-rotate"),
+    path("tokens/<int:pk>/leak/", token_views.leak, name="token-leak"),
     path("tokens/<int:pk>/revoke/", token_views.revoke, name="token-revoke"),
     path("tokens/<int:pk>/try/", token_views.try_out, name="token-try"),
     path("login/", logins.MemberLogin.as_view(), name="login"),

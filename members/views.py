@@ -10,7 +10,9 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from keys.leaks import Kind
 from keys.models import ClientToken
+from keys.sightings import open_sightings
 from members import figures, sessions
 from members.access import member_of, span_of
 from members.agents import parts_of
@@ -36,6 +38,7 @@ def home(request: HttpRequest) -> HttpResponse:
     sums = figures.read_figures("user_id", user_id, since, ("day", "alias"))
     by_day = figures.each_day(sums["day"], days, since)
     tokens = ClientToken.objects.filter(user=user_id, revoked_at=None).order_by("-expires_at")
+    leaks = open_sightings(Kind.TOKEN, [token.pk for token in tokens])
     context = {
         "days": days,
         "spans": figures.SPANS,
@@ -46,7 +49,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "sessions": sessions.latest_sessions(user_id, figures.first_day(session_days, now)),
         "session_days": session_days if session_days < days else None,
         "budgets": budgets_of(request.user, now),
-        "tokens": [{"row": token, "is_usable": is_usable(token, now)} for token in tokens],
+        "tokens": [{"row": token, "is_usable": is_usable(token, now), "leak": leaks.get(token.pk)} for token in tokens],
         "setups": setups(base_url(request)),
     }
     return render(request, "members/home.html", context)

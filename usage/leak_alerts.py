@@ -76,7 +76,7 @@ def send(leaks: Sequence[Leaked], addresses: Addresses) -> None:
     lines = [one.text for one in leaks[:NAMED_MAX]]
     if count > NAMED_MAX:
         lines.append(f"and {count - NAMED_MAX} more")
-    text = "\n".join([f"{subject}, and went to the upstream with the text. Rotate:", *lines])
+    text = "\n".join([f"{subject}, and a request's text goes to an upstream. Rotate:", *lines])
     facts = [
         {
             "kind": one.kind,

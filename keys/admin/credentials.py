@@ -18,9 +18,11 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
+from keys.admin.leaks import LeakHints
 from keys.admin.pages import COLOURS, object_page, render_states
 from keys.credentials import RefusedSecret, clean_secret, set_secret
 from keys.editing import WarnsOfOthers
+from keys.leaks import Kind
 from keys.models import Credential
 from keys.outside import outside
 from keys.ring import key_ring
@@ -83,8 +85,10 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(Credential)
-class CredentialAdmin(WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]
+class CredentialAdmin(LeakHints, WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]
     form = CredentialForm
+    leak_kind = Kind.CREDENTIAL
+    remedy = "Make a new secret at the provider, store it here, and withdraw the old one there."
     list_display = [
         "label",
         "state",
@@ -103,7 +107,7 @@ class CredentialAdmin(WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[
     empty_words = "A credential is a provider's key. Many at once come in by Paste keys, on their upstream's page."
     readonly_fields = ["ends_in", "standing_now", "use", "last_success", "last_failure", "states"]
     actions = ["enable", "disable", "drain", "restore"]
-    actions_detail = ["test"]
+    actions_detail = ["test", "dismiss_leak"]
     fieldsets = [
         (None, {"fields": ["upstream", "label", "secret", "ends_in", "enabled", "draining"]}),
         ("Now", {"fields": ["standing_now", "use", "last_success", "last_failure", "states"]}),

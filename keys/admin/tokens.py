@@ -11,7 +11,9 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
+from keys.admin.leaks import LeakHints
 from keys.editing import WarnsOfOthers
+from keys.leaks import Kind
 from keys.models import ClientToken
 from keys.networks import parse_networks
 from keys.roles import visible_tokens
@@ -89,8 +91,10 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(ClientToken)
-class ClientTokenAdmin(WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]
+class ClientTokenAdmin(LeakHints, WarnsOfOthers, SearchInTime, ModelAdmin):  # type: ignore[misc]
     form = ClientTokenForm
+    leak_kind = Kind.TOKEN
+    remedy = "Its member can rotate it on their own page; “Revoke” in the list of tokens ends it at once."
     list_display = ["shown", "user", "name", "state", "expires_at", "last_used_at"]
     list_filter = [StateFilter, ("user", admin.RelatedOnlyFieldListFilter)]
     list_select_related = ["user"]

@@ -12,8 +12,10 @@ from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
+from django.db.models.functions import Now
 from django.test import Client
 
+from keys.models import Sighting
 from keys.roles import Role, give_role
 from keys.tokens import issue_token
 from members.proof import PROVED_AT
@@ -69,7 +71,7 @@ def fill(count: int, upstream_url: str, file: str) -> None:
     company = Company(
         casts=[_cast(f"{number:03}", password) for number in range(1, count + 1)],
         walker=_person(walker),
-        pages=addresses(_rows(walker)),
+        pages=addresses(_leaked(_rows(walker), walker)),
     )
     Path(file).write_text(json.dumps(asdict(company)), encoding="utf-8")
 
@@ -102,6 +104,15 @@ def _person(user: User, token: str = "") -> Person:
     session[PROVED_AT] = int(time.time()) + DAY_S
     session.save()
     return Person(id=user.pk, name=user.username, session=str(session.session_key), token=token)
+
+
+def _leaked(rows: dict[str, Any], walker: User) -> dict[str, Any]:
+    """Let a token and a credential be seen in a request, so that pages tell of it."""
+    token, credential = rows["keys_clienttoken"], rows["keys_credential"]
+    seen = {"first_at": Now(), "last_at": Now(), "times": 3, "request_id": "req_seen", "user": walker}
+    Sighting.objects.create(kind="token", secret_id=token.pk, **seen)
+    Sighting.objects.create(kind="credential", secret_id=credential.pk, last_four=credential.last_four, **seen)
+    return rows
 
 
 def _rows(walker: User) -> dict[str, Any]:

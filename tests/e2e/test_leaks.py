@@ -130,6 +130,8 @@ def test_the_secrets_are_kept_nowhere(loud: RunningGateway, bobs: str, upstream:
     request_id = post(loud, with_tool_result(f"{bobs} {loud.token} {KEY}"))
     assert notes_of(loud, request_id) == ["credential_in_text", "token_in_text"]
     until(lambda: loud.sql("SELECT FROM keys_sighting WHERE request_id = %s", request_id), within_s=10)
+    until(lambda: loud.sql("SELECT FROM keys_sighting WHERE told_at IS NOT NULL"), within_s=20)
+    until(lambda: "seen in a request" in loud.log() or "seen in requests" in loud.log(), within_s=5)
 
     secrets = [KEY, KEY[4:16], bobs, bobs[8:20], loud.token, loud.token[8:20]]
     log = loud.log()

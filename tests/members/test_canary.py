@@ -13,6 +13,7 @@ from members.models import AuditEntry
 from tests.members.conftest import PASSWORD
 from tests.members.crawl import addresses
 from tests.members.ledger import add_record
+from tests.members.test_leaks import see
 from usage.models import Budget
 
 CANARY = "sk-canary-7f3a9b2c4d5e6f"
@@ -26,6 +27,8 @@ def planted(upstream: Upstream, bob: User, rita: User, root: User):
     token, plain = issue_token(bob, "bob's laptop")
     _, other_plain = issue_token(rita)
     record = add_record(bob, token, credential_id=credential.pk, session_id="some-session")
+    see("token", token.pk, bob)
+    see("credential", credential.pk, bob, last_four=credential.last_four)
     route = Route.objects.create(alias="*")
     route.targets.create(upstream=upstream)
     rows = {
