@@ -30,7 +30,7 @@ from translator.follow_up import ChatFurther
 from translator.long_history import LongHistory, headers_of, notes_of
 
 #: What is learnt of an `anthropic` upstream: it can't read the thinking in one conversation.
-UNREASONED = Adaptation(key="messages", is_unreasoned=True)
+UNREASONED = Adaptation(key="messages", change="unreasoned")
 
 
 class MessagesCall:

@@ -168,6 +168,18 @@ def test_a_validating_server_refuses_a_key_by_another_status(one: RunningGateway
     assert post(one, question("stern", **ONE_CALL)).status_code == 200
 
 
+def test_an_upstream_that_only_streams_serves_whole_answers(one: RunningGateway, upstream: ScriptedUpstream) -> None:
+    words = "This model only support stream mode, please enable the stream parameter to access the model."
+    upstream.script(raw={"status": 400, "json": {"error": {"message": words}}}, model="streamer", times=1)
+
+    answers = [post(one, question("streamer")) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[1].json()["content"][0]["text"]
+    assert answers[1].json()["usage"]["output_tokens"] > 0
+    assert [request["body"].get("stream") for request in upstream.requests()] == [None, True, True]
+
+
 def test_one_key_after_the_other_is_left_out(one: RunningGateway, upstream: ScriptedUpstream) -> None:
     upstream.script(raw=refusing("parallel_tool_calls"), model="pickier", times=1)
     upstream.script(raw=refusing("temperature"), model="pickier", times=1)

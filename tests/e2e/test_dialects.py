@@ -17,6 +17,7 @@ from tests.upstream import ScriptedUpstream
 DIALECTS = ["openai_chat", "openai_responses", "anthropic"]
 #: The signature of a block of thinking that holds a Responses upstream's reasoning.
 REASONED = "gw1." + urlsafe_b64encode(b'{"reasoning_items":[{"type":"reasoning","encrypted_content":"x"}]}').decode()
+NO_IMAGES = "This model does not support image input"
 UNVERIFIED = "The encrypted content x could not be verified."
 WHOLE_AND_STREAM = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "stream"])
 
@@ -192,3 +193,18 @@ def test_what_is_refused_is_left_out(mixed: RunningGateway, upstream: ScriptedUp
         assert [item["type"] for item in last["input"]] == ["message", "reasoning", "message", "message"]
     if dialect == "anthropic":
         assert last["messages"] == history
+
+
+def test_an_image_does_not_end_a_conversation_with_a_model_that_reads_text_only(
+    mixed: RunningGateway, upstream: ScriptedUpstream, dialect: str
+) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBOR"}}
+    messages = [user([image, {"type": "text", "text": "See"}])]
+    upstream.script(raw={"status": 404, "json": {"error": {"message": NO_IMAGES, "code": 404}}}, times=1)
+
+    first = ask(mixed, dialect, messages=messages)
+    second = ask(mixed, dialect, messages=messages)
+
+    assert (first.status, second.status) == (404 if dialect == "anthropic" else 200, 200)
+    omitted = ["image omitted" in str(request["body"]) for request in upstream.requests()]
+    assert omitted == ([False, False] if dialect == "anthropic" else [False, True, False])

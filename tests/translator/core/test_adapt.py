@@ -79,22 +79,22 @@ LESSONS: list[tuple[str, Adaptation]] = [
     # What of a tool's schema an upstream can't read
     (
         "Invalid schema for function 'Artifact': '^[^\\\\p{Cc}]$' is not a 'regex'.",
-        Adaptation(key="tools", is_plain=True),
+        Adaptation(key="tools", change="plain"),
     ),
-    ("Failed to initialize samplers: failed to parse grammar", Adaptation(key="tools", is_plain=True)),
+    ("Failed to initialize samplers: failed to parse grammar", Adaptation(key="tools", change="plain")),
     (
         "tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'root': when using "
         "anyOf, type should be defined in anyOf items instead of the parent schema>",
-        Adaptation(key="tools", is_plain=True),
+        Adaptation(key="tools", change="plain"),
     ),
     (
         'Invalid JSON payload received. Unknown name "propertyNames" at '
         "'tools[0].function_declarations[0].parameters': Cannot find field.",
-        Adaptation(key="tools", is_plain=True),
+        Adaptation(key="tools", change="plain"),
     ),
     (
         "JSON Schema not supported: could not understand the instance `{'required': ['a']}`.",
-        Adaptation(key="tools", is_plain=True),
+        Adaptation(key="tools", change="plain"),
     ),
     (
         "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you provided 32000.",
@@ -182,7 +182,7 @@ def test_schemas_that_are_plain_already_are_not_the_trouble():
 
 
 def test_schemas_are_said_in_plain_words_from_then_on():
-    assert adapt(BODY, [Adaptation(key="tools", is_plain=True)]) == BODY | {"tools": [PLAIN]}
+    assert adapt(BODY, [Adaptation(key="tools", change="plain")]) == BODY | {"tools": [PLAIN]}
 
 
 def test_no_effort_is_made_beside_tools_only():
@@ -227,13 +227,90 @@ def test_a_choice_that_says_nothing_needs_no_words():
     assert adapt({"tool_choice": "auto", "messages": []}, [Adaptation(key="tool_choice")]) == {"messages": []}
 
 
+TEXT_ONLY = [
+    "Failed to deserialize the JSON body into the target type: messages[3]: unknown variant `image_url`, expected `text`",
+    "No endpoints found that support image input",
+    "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+    "up-x is not a multimodal model",
+    "This model does not support images",
+]
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBOR"}}
+WORDS = {"type": "text", "text": "See"}
+
+
+@pytest.mark.parametrize("refusal", TEXT_ONLY)
+def test_images_are_left_out_for_a_model_that_reads_none(refusal: str):
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [WORDS, IMAGE]}]
+    body = {"messages": turns, "tools": [PLAIN]}
+
+    learnt = lesson(refusal, body)
+
+    assert learnt == Adaptation(key="messages", change="textual")
+    assert not learnt.is_lasting
+    assert adapt(body, [learnt])["messages"] == [
+        turns[0],
+        {"role": "user", "content": "See\n\n[image omitted: this model does not accept images]"},
+    ]
+    assert lesson(refusal, {"messages": turns[:1]}) is None
+
+
+def test_what_else_a_message_holds_is_kept_beside_the_words_for_an_image():
+    file = {"type": "file", "file": {}}
+    note = {"type": "text", "text": "[image omitted: this model does not accept images]"}
+    item = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "x"}]}
+    learnt = [Adaptation(key="messages", change="textual")]
+
+    assert adapt({"messages": [{"role": "user", "content": [file, IMAGE]}]}, learnt) == {
+        "messages": [{"role": "user", "content": [file, note]}]
+    }
+    assert adapt({"input": [item, REASONING]}, learnt) == {
+        "input": [{**item, "content": [{**note, "type": "input_text"}]}, REASONING]
+    }
+
+
+@pytest.mark.parametrize(
+    "refusal", ["Unsupported image format image/tiff", "We support image/png", "image exceeds 5 MB maximum"]
+)
+def test_one_image_that_is_refused_is_no_lesson(refusal: str):
+    assert lesson(refusal, {"messages": [{"role": "user", "content": [IMAGE]}]}) is None
+
+
+STREAMS_ONLY = [
+    "This model only support stream mode, please enable the stream parameter to access the model.",
+    "parameter.enable_thinking must be set to false for non-streaming calls",
+    "enable thinking can not be support when `stream=False`.",
+    "Stream must be set to true",
+]
+
+
+@pytest.mark.parametrize("refusal", STREAMS_ONLY)
+def test_a_stream_is_asked_for_where_the_upstream_knows_nothing_else(refusal: str):
+    learnt = Adaptation(key="stream", change="streamed")
+
+    assert lesson(refusal, {"messages": []}) == learnt
+    assert lesson(refusal, {"messages": [], "stream": True}) is None
+    assert adapt({"messages": []}, [learnt]) == {
+        "messages": [],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    assert adapt({"input": []}, [learnt]) == {"input": [], "stream": True}
+
+
+def test_a_change_leaves_bodies_alone_that_have_nothing_of_the_kind():
+    body = {"messages": [], "stream": True}
+
+    assert adapt(body, [Adaptation(key="tools", change="plain"), Adaptation(key="input", change="unreasoned")]) == body
+    assert adapt(body, [Adaptation(key="stream", change="streamed")]) == body
+
+
 RESPONSES: list[tuple[str, Adaptation]] = [
-    ("The encrypted content gAAA...DQ== could not be verified.", Adaptation(key="input", is_unreasoned=True)),
+    ("The encrypted content gAAA...DQ== could not be verified.", Adaptation(key="input", change="unreasoned")),
     (
         "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
-        Adaptation(key="input", is_unreasoned=True),
+        Adaptation(key="input", change="unreasoned"),
     ),
-    ("Item with id 'rs_1' not found. Items are not persisted.", Adaptation(key="input", is_unreasoned=True)),
+    ("Item with id 'rs_1' not found. Items are not persisted.", Adaptation(key="input", change="unreasoned")),
     ("Encrypted content is not supported with this model.", Adaptation(key="include")),
     ("Unsupported parameter: 'reasoning.effort' is not supported with this model.", Adaptation(key="reasoning")),
     (
@@ -251,7 +328,7 @@ def test_a_refusal_of_the_responses_api_is_a_lesson(refusal: str, expected: Adap
 
 
 def test_reasoning_is_left_out_of_one_conversation_only():
-    learnt = Adaptation(key="input", is_unreasoned=True)
+    learnt = Adaptation(key="input", change="unreasoned")
     message = {"type": "message", "role": "user", "content": []}
 
     assert adapt({"input": [REASONING, message]}, [learnt]) == {"input": [message]}

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from translator.core.openai_chat.plain_schemas import in_plain_words
+from translator.core.openai_chat.body_changes import CHANGES, Change, changes
 from translator.core.openai_chat.tools import asked_in_words
 
 __all__ = ["LEARNT_STATUSES", "Adaptation", "adapt", "lesson"]
 
-#: Statuses of refusals that may name a key: FastAPI servers and some others say 422.
-LEARNT_STATUSES = (400, 422)
+#: Statuses of refusals that may name a key: FastAPI servers say 422, OpenRouter 404, llama.cpp 500.
+LEARNT_STATUSES = (400, 404, 422, 500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +35,13 @@ class Adaptation:
     at_most: int | None = None
     #: The only value the upstream takes beside tools, which it wants to be told.
     with_tools: str | None = None
-    #: Whether the key stays, with tools whose schemas say only what every upstream takes.
-    is_plain: bool = False
-    #: Whether the key stays, without the reasoning of earlier turns; of this call alone, as others may have none.
-    is_unreasoned: bool = False
+    #: What else is done to the body, instead of dropping the key.
+    change: Change | None = None
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it is about the upstream model, and not about one conversation."""
-        return not self.is_unreasoned
+        """Whether it is about the upstream model, and not about one conversation: images may be taken one day."""
+        return self.change not in ("unreasoned", "textual")
 
 
 #: Words of refusals that are about a key and not about its value or the length of the input.
@@ -51,7 +49,7 @@ REFUSAL = re.compile(
     r"unsupported|not supported|n't support|not support|no longer support|unrecogni[sz]ed|unknown|unexpected"
     r"|extra inputs|extra_forbidden|not permitted|not allowed|additional propert|cannot find field"
     r"|requires --enable|cannot be used|can't be used|instead|incompatible|deprecated|cannot both|may not be enabled"
-    r"|only [0-9.]+ is allowed",
+    r"|only [0-9.]+ is allowed|no endpoints found that support",
     re.IGNORECASE,
 )
 #: Words of refusals that are about a value; of a key whose values are the gateway's own.
@@ -81,9 +79,29 @@ LIMIT_KEYS = {
 
 #: What is said of schemas that an upstream can't make a grammar of, or doesn't understand.
 SCHEMA = re.compile(r"schema|grammar|function_declarations|function_parameters|\.parameters\b", re.IGNORECASE)
+#: What is said of images to a model that reads text only: one in the history would end the session.
+IMAGES = re.compile(
+    r"unknown variant `?image_url|(?:not|n't|found that) support (?:image(?:s\b| inputs?|_url)|multimodal|vision)"
+    r"|images? (?:inputs? )?(?:is|are) not supported|image input modality is not enabled"
+    r"|not a (?:multimodal|vision)|at most 0 image|mmproj|allowed values: \['text'\]",
+    re.IGNORECASE,
+)
 #: What is said of Responses reasoning that another account has encrypted, or whose next item the client has left out.
 REASONING = re.compile(
-    r"encrypted content .{0,400}could not be|of type 'reasoning'|'rs_[^']{0,200}' not found", re.IGNORECASE | re.DOTALL
+    r"encrypted content .{0,400}could not be|of type 'reasoning'|'rs_[^']{0,200}' not found",
+    re.IGNORECASE | re.DOTALL,
+)
+#: What upstreams say that think, or answer at all, in streams only.
+STREAM = re.compile(
+    r"only supports? stream|stream must be (?:set to )?true|streaming is (?:required|strongly)"
+    r"|false for non-streaming|can ?not be support\w* when `?stream=false",
+    re.IGNORECASE,
+)
+#: Each change, the key it is about, and the words that ask for it.
+CHANGED: tuple[tuple[Change, str, re.Pattern[str]], ...] = (
+    ("textual", "messages", IMAGES),
+    ("unreasoned", "input", REASONING),
+    ("streamed", "stream", STREAM),
 )
 #: What GPT-5.4 and later say where they are to reason about tools in this API.
 NO_EFFORT = re.compile(r"set reasoning_effort to '(\w+)'")
@@ -128,8 +146,9 @@ def lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
         return about_tools
     if LENGTH.search(refusal):
         return None
-    if REASONING.search(refusal) and any(map(_is_reasoning, body.get("input") or ())):
-        return Adaptation(key="input", is_unreasoned=True)
+    for change, key, words in CHANGED:
+        if words.search(refusal) and changes(change, body):
+            return Adaptation(key=key, change=change)
     is_refused = bool(REFUSAL.search(refusal))
     for key, other in LIMIT_KEYS.items():
         if is_refused and key in body and re.search(rf"(?<!\w){key}(?!\w)", refusal):
@@ -153,35 +172,27 @@ def _tools_lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
     if (word := NO_EFFORT.search(refusal)) and body.get("reasoning_effort") != word.group(1):
         return Adaptation(key="reasoning_effort", with_tools=word.group(1))
     is_schema = SCHEMA.search(refusal) and not DROPPABLE["response_format"].search(refusal)
-    return (
-        Adaptation(key="tools", is_plain=True) if is_schema and in_plain_words(body["tools"]) != body["tools"] else None
-    )
+    return Adaptation(key="tools", change="plain") if is_schema and changes("plain", body) else None
 
 
 def adapt(body: Mapping[str, Any], adaptations: Iterable[Adaptation]) -> dict[str, Any]:
     """Return the body with all that was learnt about its upstream model; the body given is not changed."""
     changed = dict(body)
     for adaptation in adaptations:
-        if adaptation.with_tools is not None and "tools" in changed:
-            changed[adaptation.key] = adaptation.with_tools
-        elif adaptation.with_tools is None and adaptation.key in changed:
+        if adaptation.change is not None:
+            changed = CHANGES[adaptation.change](changed)
+        elif adaptation.with_tools is not None:
+            changed |= {adaptation.key: adaptation.with_tools} if "tools" in changed else {}
+        elif adaptation.key in changed:
             _adapt_key(changed, adaptation)
     return changed
 
 
 def _adapt_key(body: dict[str, Any], adaptation: Adaptation) -> None:
     value = body.pop(adaptation.key)
-    if adaptation.is_plain:
-        body["tools"] = in_plain_words(value)
-    elif adaptation.is_unreasoned:
-        body["input"] = [item for item in value if not _is_reasoning(item)]
-    elif adaptation.at_most is not None:
+    if adaptation.at_most is not None:
         body[adaptation.key] = min(value, adaptation.at_most) if isinstance(value, int) else value
     elif adaptation.rename:
         body[adaptation.rename] = value
     elif adaptation.key == "tool_choice":
         body |= asked_in_words(body, value)
-
-
-def _is_reasoning(item: Mapping[str, Any]) -> bool:
-    return item.get("type") == "reasoning"

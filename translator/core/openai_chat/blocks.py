@@ -17,7 +17,7 @@ from translator.core.errors import UnsupportedFeature
 from translator.core.facts import ModelFacts
 from translator.core.switches import Profile
 
-__all__ = ["Reader", "joined_text", "server_result_texts", "text_part"]
+__all__ = ["NO_IMAGES", "Reader", "joined_text", "server_result_texts", "text_part"]
 
 type Part = dict[str, Any]
 
