@@ -99,12 +99,12 @@ def over_budget(refusal: OverBudget) -> ClientError:
         return ClientError(
             status=429,
             type=ErrorType.RATE_LIMIT,
-            message=f"running calls hold what is left of the budget {name!r} ({left}, of which this call may need {needed})",
+            message=f"running calls hold what is left of the budget {name!r} ({left}, of which this call may need up to {needed})",
             headers={"retry-after": str(refusal.retry_after_s)},
         )
     says = f"the budget {name!r} is spent"
     if room.left:
-        says = f"the budget {name!r} has {left} left, and this call may need {needed}: a smaller max_tokens needs less"
+        says = f"the budget {name!r} has {left} left, and this call may need up to {needed}: a smaller max_tokens needs less"
     until = f"; it starts anew at {refusal.resets_at:%Y-%m-%d %H:%M} UTC" if refusal.resets_at else ""
     return ClientError(status=402, type=ErrorType.BILLING, message=says + until, headers=NO_RETRY)
 

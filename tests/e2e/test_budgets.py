@@ -77,7 +77,7 @@ async def test_a_client_over_budget_is_told_which_one_and_when_it_starts_anew(
     assert (refused.status, refused.headers["x-should-retry"]) == (402, "false")
     assert refused.error["type"] == "billing_error"
     assert re.fullmatch(
-        rf"""the budget "alice's days" has 5 tokens left, and this call may need [\d,]+ tokens: a smaller max_tokens needs"""
+        rf"""the budget "alice's days" has 5 tokens left, and this call may need up to [\d,]+ tokens: a smaller max_tokens needs"""
         rf""" less; it starts anew at {tomorrow} 00:00 UTC""",
         refused.error["message"],
     )

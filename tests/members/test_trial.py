@@ -137,7 +137,7 @@ def test_hostile_words_are_text(client_of, bob: User) -> None:
         ({"status": 400, "message": "compressed request bodies are not supported"}, "compressed", "Turn compression"),
         ({"status": 402, "message": "the budget 'x' is spent"}, "A budget", "Wait until it starts anew"),
         (
-            {"status": 402, "message": "the budget 'x' has $0.20 left, and this call may need $2.40: a smaller max_tokens needs less"},
+            {"status": 402, "message": "the budget 'x' has $0.20 left, and this call may need up to $2.40: a smaller max_tokens needs less"},
             "less left than the request may need",
             "a smaller max_tokens",
         ),

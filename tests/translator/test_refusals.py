@@ -18,12 +18,12 @@ ANEW = datetime(2026, 12, 2, tzinfo=UTC)
         (
             OverBudget("b", None, Room(left=1_200_000_000, needed=2_400_000_000)),
             402,
-            "the budget 'b' has $1.20 left, and this call may need $2.40: a smaller max_tokens needs less",
+            "the budget 'b' has $1.20 left, and this call may need up to $2.40: a smaller max_tokens needs less",
         ),
         (
             BudgetHeld("b", ANEW, Room(unit="tokens", left=20_000, needed=1500)),
             429,
-            "running calls hold what is left of the budget 'b' (20,000 tokens, of which this call may need 1,500 tokens)",
+            "running calls hold what is left of the budget 'b' (20,000 tokens, of which this call may need up to 1,500 tokens)",
         ),
     ],
 )
