@@ -43,6 +43,8 @@ OTHER = {
     "compaction": "this request wrote a summary of older messages, for the conversation's next turns",
     "credential_in_text": "a stored credential stood in the request's text, and went to the upstream with it: it should be rotated",
     "follow_up": "this request asked the upstream to go on where the one before it stopped",
+    "server_tool_use": "the upstream ran tools of its own, such as web searches; what it asks for those is not in the cost",
+    "service_tier": "the upstream served this in another tier than the standard one (flex, priority or batch); the cost is the standard one's",
     "token_in_text": "a client token that may be used stood in the request's text, and went to the upstream with it: it should be rotated",
 }
 WORDS = dict(sorted({**MENDED, **ADAPTED, **OTHER}.items()))

@@ -30,6 +30,17 @@ def test_a_complete_stream_passes_unchanged(step):
     assert subject.notes == ()
 
 
+@pytest.mark.parametrize(
+    ("tier", "notes"),
+    [("default", ()), ("flex", ("service_tier",)), ("priority", ("service_tier",)), ({}, ()), (None, ())],
+)
+def test_another_tier_than_the_standard_one_is_noted(tier, notes):
+    subject = reader()
+    subject.feed(sse(chunk(content="Hello") | {"service_tier": tier}, finish(), usage(), DONE))
+
+    assert subject.notes == notes
+
+
 def test_the_usage_chunk_is_hidden_from_who_did_not_ask_for_it():
     subject = reader(hides_usage=True)
     out = subject.feed(WHOLE)

@@ -187,6 +187,22 @@ def test_what_is_written_for_an_hour_is_told_apart(counts, hour):
     assert subject.usage.cache_write_1h_tokens == hour
 
 
+@pytest.mark.parametrize(
+    ("usage", "notes"),
+    [
+        ({"service_tier": "standard", "server_tool_use": {"web_search_requests": 0}}, ()),
+        ({"service_tier": "priority"}, ("service_tier",)),
+        ({"service_tier": ["batch"], "server_tool_use": 7}, ()),
+        ({"server_tool_use": {"web_search_requests": 2}}, ("server_tool_use",)),
+    ],
+)
+def test_what_has_a_price_of_its_own_is_noted(usage, notes):
+    subject = reader()
+    subject.feed(start(input_tokens=9, output_tokens=1) + delta(output_tokens=3, **usage))
+
+    assert subject.notes == notes
+
+
 def test_what_is_no_event_passes_unread():
     stream = b": hi\n\ndata: {broken\n\ndata: 7\n\ndata: {}\n\n" + event("content_block_delta", delta=7) + event("message_start")  # fmt: skip
     subject = reader()

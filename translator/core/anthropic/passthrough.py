@@ -18,7 +18,7 @@ from translator.core.events import Usage, UsageSource
 from translator.core.loose_json import loads
 from translator.core.masking import header_value
 from translator.core.openai_chat.errors import embedded_error, protocol_error
-from translator.core.openai_chat.usage import estimate_output, token_count
+from translator.core.openai_chat.usage import OTHER_TIERS, SERVICE_TIER, estimate_output, token_count
 from translator.core.openai_chat.whole import is_stream
 from translator.core.sse import SSEFrame
 
@@ -213,6 +213,10 @@ class MessageReader:
         match usage.get("output_tokens_details"):
             case {"thinking_tokens": int(thinking)}:
                 self._thinking = token_count(thinking, notes)
+        if usage.get("service_tier") in OTHER_TIERS:
+            notes.append(SERVICE_TIER)
+        if isinstance(used := usage.get("server_tool_use"), dict) and any(used.values()):
+            notes.append("server_tool_use")
         self.notes = tuple(dict.fromkeys([*self.notes, *notes]))
         return "output_tokens" in self._counts
 

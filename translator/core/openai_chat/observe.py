@@ -19,7 +19,15 @@ from translator.core.masking import header_value
 from translator.core.openai_chat.errors import embedded_error, protocol_error, render_error
 from translator.core.openai_chat.reasoning import reasoning_text
 from translator.core.openai_chat.reshape import as_answer, as_stream
-from translator.core.openai_chat.usage import Report, estimate_output, merge_reports, read_report, settle_usage
+from translator.core.openai_chat.usage import (
+    OTHER_TIERS,
+    SERVICE_TIER,
+    Report,
+    estimate_output,
+    merge_reports,
+    read_report,
+    settle_usage,
+)
 from translator.core.openai_chat.whole import is_stream
 from translator.core.sse import DONE, SSEDecoder, SSEFrame
 
@@ -68,6 +76,7 @@ class ChatReader:
         self._frames = CompleteFrames()
         self._report: Report | None = None
         self._characters = 0
+        self._is_other_tier = False
 
     @property
     def is_finishing(self) -> bool:
@@ -77,7 +86,7 @@ class ChatReader:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was odd, as short codes."""
-        return self.usage.notes
+        return (*self.usage.notes, *((SERVICE_TIER,) if self._is_other_tier else ()))
 
     @property
     def usage(self) -> Usage:
@@ -190,6 +199,7 @@ class ChatReader:
             self.error = embedded_error(error, requested_model=self._model, secrets=self._secrets)
         if self.upstream_id is None:
             self.upstream_id = header_value(chunk.get("id"), self._secrets)
+        self._is_other_tier = self._is_other_tier or chunk.get("service_tier") in OTHER_TIERS
         groq = chunk.get("x_groq")
         usage = chunk.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
         self._read_usage(usage)

@@ -13,13 +13,25 @@ from typing import Any
 
 from translator.core.events import Usage, UsageSource
 
-__all__ = ["Report", "estimate_output", "merge_reports", "read_report", "settle_usage", "token_count"]
+__all__ = [
+    "OTHER_TIERS",
+    "SERVICE_TIER",
+    "Report",
+    "estimate_output",
+    "merge_reports",
+    "read_report",
+    "settle_usage",
+    "token_count",
+]
 
 #: No model takes or makes as many tokens in one call.
 MAX_TOKENS = 10**8
 #: How far output may exceed `max_tokens`: some upstreams do not count thinking within it.
 MAX_OVERRUN = 10
 CHARACTERS_PER_TOKEN = 4
+#: What a request was served as where it has another price than the one that stands in lists.
+OTHER_TIERS = ("flex", "priority", "batch")
+SERVICE_TIER = "service_tier"
 
 #: Where each count may stand, best place first.
 PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
