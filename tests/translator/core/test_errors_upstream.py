@@ -42,6 +42,7 @@ ROWS = {
     "unprocessable": (422, {"detail": [{"loc": ["body", "messages", 0], "msg": "field required"}]}, 400, "invalid_request_error", "messages.0: field required"),
     "other 4xx": (418, error(), 400, "invalid_request_error", "boom"),
     "no money": (402, error("Insufficient Balance"), 402, "billing_error", "Insufficient Balance"),
+    "zhipu's balance": (429, error("余额不足或无可用资源包,请充值。", code="1113"), 402, "billing_error", "余额不足或无可用资源包,请充值。"),
     "no quota": (429, error("You exceeded", type="insufficient_quota"), 402, "billing_error", "You exceeded"),
     "no quota, by its words": (429, error("You exceeded your current quota"), 402, "billing_error", "You exceeded your current quota"),
     "spend limit": (429, error("no", code="org_spend_limit_exceeded"), 402, "billing_error", "no"),
@@ -116,8 +117,15 @@ BODIES = {
     "minimax's": {"base_resp": {"status_code": 2013, "status_msg": "boom"}},
     "openrouter's, without words of its own": {"error": {"code": 400, "metadata": {"raw": json.dumps(error())}}},
     "oauth's": {"error": "", "error_description": "boom"},
+    "a body in a message": {"error": {"message": json.dumps({"error": error()}), "code": 400}},
+    "a body in a string": {"error": json.dumps({"error": error()})},
     "a problem": {"title": "boom", "status": 400},
 }
+
+
+def test_words_in_braces_that_are_no_body_are_told_as_they_are():
+    assert told(400, error("{boom")).message == "{boom"
+    assert told(400, error('{"boom": 1}')).message == told(400, {"error": '{"boom": 1}'}).message == '{"boom": 1}'
 
 
 @pytest.mark.parametrize("shape", BODIES)

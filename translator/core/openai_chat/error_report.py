@@ -51,6 +51,8 @@ def report_of(value: Any) -> ErrorReport:
             case _:
                 break
     match value:
+        case str() if value.startswith("{") and (said := _read_text(value)).text not in ("", value):
+            return said
         case str():
             return ErrorReport(text=value, is_html=is_html(value))
         case dict():
@@ -83,6 +85,9 @@ def _read_text(text: str) -> ErrorReport:
 def _report_of_object(error: dict[str, Any]) -> ErrorReport:
     text = _text(error)
     words = {str(error[key]).lower() for key in ("code", "type", "status") if isinstance(error.get(key), str)}
+    if text.startswith("{") and (inner := _read_text(text)).text not in ("", text):
+        # A proxy's message may be the whole body of what stands behind it.
+        text, words = inner.text, words | inner.words
     match error.get("metadata"):
         case {"error_type": str(word)}:
             words.add(word.lower())

@@ -51,7 +51,7 @@ ROWS = (
     Row(  # money: asking again never helps
         statuses=((402, 402),),
         words=frozenset({"insufficient_quota", "insufficient_balance", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active"}),
-        phrases=("insufficient balance", "insufficient credits", "spend_limit_exceeded", "usage_limit_exceeded", "exceeded your current quota"),
+        phrases=("insufficient balance", "insufficient credits", "spend_limit_exceeded", "usage_limit_exceeded", "exceeded your current quota", "余额不足"),
         status=402, type=ErrorType.BILLING, message="{text}",
     ),
     Row(  # the model wrote a call that the upstream could not parse: another sample may do
