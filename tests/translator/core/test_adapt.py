@@ -312,6 +312,10 @@ RESPONSES: list[tuple[str, Adaptation]] = [
     ),
     ("Item with id 'rs_1' not found. Items are not persisted.", Adaptation(key="input", change="unreasoned")),
     ("Encrypted content is not supported with this model.", Adaptation(key="include")),
+    (
+        "Your organization must be verified to generate reasoning summaries.",
+        Adaptation(key="reasoning", change="unsummarised"),
+    ),
     ("Unsupported parameter: 'reasoning.effort' is not supported with this model.", Adaptation(key="reasoning")),
     (
         "Invalid 'max_output_tokens': integer above maximum value. Expected a value <= 16384, but got 32000 instead.",
@@ -322,9 +326,17 @@ RESPONSES: list[tuple[str, Adaptation]] = [
 
 @pytest.mark.parametrize(("refusal", "expected"), RESPONSES)
 def test_a_refusal_of_the_responses_api_is_a_lesson(refusal: str, expected: Adaptation):
-    body = {"max_output_tokens": 32000, "include": ["x"], "reasoning": {"effort": "low"}, "input": [REASONING]}
+    body: dict[str, Any] = {"max_output_tokens": 32000, "include": ["x"], "input": [REASONING]}
+    body["reasoning"] = {"effort": "low", "summary": "auto"}
 
     assert lesson(refusal, body) == expected
+
+
+def test_reasoning_goes_on_without_its_summary():
+    learnt = Adaptation(key="reasoning", change="unsummarised")
+
+    assert adapt({"reasoning": {"effort": "low", "summary": "auto"}}, [learnt]) == {"reasoning": {"effort": "low"}}
+    assert adapt({"input": []}, [learnt]) == {"input": []}
 
 
 def test_reasoning_is_left_out_of_one_conversation_only():

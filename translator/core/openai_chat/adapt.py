@@ -91,6 +91,7 @@ REASONING = re.compile(
     r"encrypted content .{0,400}could not be|of type 'reasoning'|'rs_[^']{0,200}' not found",
     re.IGNORECASE | re.DOTALL,
 )
+SUMMARY = re.compile(r"reasoning[. ]summar", re.IGNORECASE)
 #: What upstreams say that think, or answer at all, in streams only.
 STREAM = re.compile(
     r"only supports? stream|stream must be (?:set to )?true|streaming is (?:required|strongly)"
@@ -101,6 +102,7 @@ STREAM = re.compile(
 CHANGED: tuple[tuple[Change, str, re.Pattern[str]], ...] = (
     ("textual", "messages", IMAGES),
     ("unreasoned", "input", REASONING),
+    ("unsummarised", "reasoning", SUMMARY),
     ("streamed", "stream", STREAM),
 )
 #: What GPT-5.4 and later say where they are to reason about tools in this API.

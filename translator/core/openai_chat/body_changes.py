@@ -12,7 +12,7 @@ from translator.core.openai_chat.plain_schemas import in_plain_words
 __all__ = ["CHANGES", "Change", "changes"]
 
 type Body = Mapping[str, Any]
-type Change = Literal["plain", "textual", "unreasoned", "streamed"]
+type Change = Literal["plain", "textual", "unreasoned", "unsummarised", "streamed"]
 
 #: How both APIs name a part with an image, and the part with words that stands for it.
 IMAGES = {"image_url": "text", "input_image": "input_text"}
@@ -45,6 +45,12 @@ def _unreasoned(body: Body) -> dict[str, Any]:
     return {**body, "input": items} if "input" in body else {**body}
 
 
+def _unsummarised(body: Body) -> dict[str, Any]:
+    """Ask for no summary of the reasoning: OpenAI shows it to organisations that it has verified."""
+    asked = {key: value for key, value in body.get("reasoning", {}).items() if key != "summary"}
+    return {**body, "reasoning": asked} if "reasoning" in body else {**body}
+
+
 def _streamed(body: Body) -> dict[str, Any]:
     """Ask for a stream, of which the reader makes a whole answer."""
     options = {"stream_options": {"include_usage": True}} if "messages" in body else {}
@@ -55,6 +61,7 @@ CHANGES: Mapping[Change, Callable[[Body], dict[str, Any]]] = {
     "plain": _plain,
     "textual": _textual,
     "unreasoned": _unreasoned,
+    "unsummarised": _unsummarised,
     "streamed": _streamed,
 }
 
