@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.management import CommandError
 
 from bridgeproject.connection import BoundedConnection
-from bridgeproject.supervisor import Supervisor
+from bridgeproject.supervisor import SHARED_METRICS, Supervisor
 
 #: Added to the drain limit before the server itself cuts what still runs, in seconds.
 DRAIN_MARGIN_S = 5
@@ -92,7 +92,7 @@ def _share_metrics() -> None:
                 old.unlink()
     ours = tempfile.mkdtemp(dir=directories)
     _locked(Path(ours))
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = ours
+    os.environ[SHARED_METRICS] = ours
 
 
 def _locked(directory: Path) -> int:

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 #: So long may a new worker take to serve; then the restart is given up and the old ones stay.
 READY_WITHIN_S = 60
+#: Where the numbers of all workers meet.
+SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def bring_tables_up_to_date() -> "subprocess.Popen[bytes]":
@@ -31,7 +33,9 @@ def bring_tables_up_to_date() -> "subprocess.Popen[bytes]":
     which new workers will run, in a process of its own."""
     options = ["--check"] if settings.DATABASE_URL else ["--no-input"]
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", *options]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # noqa: S603  (our own)
+    # It is no worker: what it would count is nobody's.
+    environment = {name: value for name, value in os.environ.items() if name != SHARED_METRICS}
+    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # noqa: S603  (our own)
 
 
 class Supervisor(Multiprocess):
@@ -136,5 +140,5 @@ class Supervisor(Multiprocess):
 
 def _forget_gauges(dead: Process) -> None:
     """Take what a dead worker held at the last out of the sum: it could not do so itself. What it counted stays."""
-    if dead.pid is not None and "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+    if dead.pid is not None and SHARED_METRICS in os.environ:
         mark_process_dead(dead.pid)  # type: ignore[no-untyped-call]

@@ -129,6 +129,22 @@ def test_workers_are_replaced_while_they_are_called(pair: RunningGateway, upstre
     assert_ledger_adds_up(pair, upstream, ended_well=ends_of([*seen, *short]))
 
 
+def test_workers_stay_where_the_tables_are_older_than_the_code(pair: RunningGateway) -> None:
+    assert pair.running is not None
+    until(lambda: len(pair.worker_pids()) == 2, within_s=10)
+    workers = pair.worker_pids()
+    [last] = pair.sql("SELECT id, name FROM django_migrations WHERE app = 'usage' ORDER BY name DESC LIMIT 1")
+    pair.execute("UPDATE django_migrations SET name = 'of another version' WHERE id = %s", [last["id"]])
+
+    try:
+        os.kill(pair.running.pid, signal.SIGHUP)
+        until(lambda: "migrate first" in pair.log(), within_s=30)
+    finally:
+        pair.execute("UPDATE django_migrations SET name = %s WHERE id = %s", [last["name"], last["id"]])
+
+    assert pair.worker_pids() == workers
+
+
 @pytest.mark.slow
 def test_streams_outlive_the_database_and_are_recorded_once_it_is_back(
     gateway: MakeGateway, upstream: ScriptedUpstream

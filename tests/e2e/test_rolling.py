@@ -4,9 +4,10 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import httpx
 import pytest
@@ -85,6 +86,11 @@ class Load:
         assert self.short > 10 * KEEPERS
         assert self.late < STREAMS
 
+    def check_records(self, records: Sequence[Mapping[str, Any]]) -> None:
+        states = Counter(record["state"] for record in records)
+        assert states.keys() <= {"ok", "refused"}, states
+        assert states["refused"] <= self.late
+
 
 @asynccontextmanager
 async def load(choose: Callable[[], RunningGateway]) -> AsyncIterator[Load]:
@@ -134,7 +140,7 @@ async def test_workers_are_replaced_on_one_port_under_load(gateway: MakeGateway,
     running.check()
     assert readiness.keys() == {True}, readiness
     records = assert_ledger_adds_up(rolling, upstream, ended_well={s.request_id: True for s in running.seen})
-    assert {record["state"] for record in records} == {"ok"}
+    running.check_records(records)
     assert len({record["worker"] for record in records}) >= 6
 
 
@@ -167,7 +173,7 @@ async def test_servers_replace_one_another_behind_a_balancer(gateway: MakeGatewa
     try:
         running.check()
         records = assert_ledger_adds_up(servers[-1], upstream, ended_well={s.request_id: True for s in running.seen})
-        assert {record["state"] for record in records} == {"ok"}
+        running.check_records(records)
         assert len({record["worker"] for record in records}) == 3
     finally:
         servers[-1].stop()
