@@ -124,6 +124,13 @@ RULES: tuple[tuple[Callable[[TokenRefusal], bool], Callable[[Case], Advice]], ..
         ),
     ),
     (
+        _is(402, "running calls hold"),
+        _says(
+            "Calls that are running hold what is left of a budget: each holds the most that it may need.",
+            "Try again when one of them is over, or run fewer at once. A smaller max_tokens holds less.",
+        ),
+    ),
+    (
         _is(402, "a smaller max_tokens"),
         _says(
             "A budget that this token draws on has less left than the request may need.",
@@ -168,13 +175,6 @@ RULES: tuple[tuple[Callable[[TokenRefusal], bool], Callable[[Case], Advice]], ..
         _says("The request is too large.", "Send less, or ask an administrator to raise BRIDGE_MAX_BODY_BYTES."),
     ),
     (_is(429, "this token's limit"), _rate_limited),
-    (
-        _is(429, "running calls hold"),
-        _says(
-            "Calls that are running hold what is left of a budget: each holds the most that it may need.",
-            "Try again when one of them is over, or run fewer at once. A smaller max_tokens holds less.",
-        ),
-    ),
     (
         lambda refusal: refusal.status in (429, 503, 529),
         _says(

@@ -95,18 +95,16 @@ def over_budget(refusal: OverBudget) -> ClientError:
     """Say what a budget lacks: all of it is spent, or what is left is less than the call may need, or is held for now."""
     name, room = refusal.budget, refusal.room
     left, needed = (_amount(number, room.unit) for number in (room.left, room.needed))
+    headers = NO_RETRY
     if isinstance(refusal, BudgetHeld):
-        return ClientError(
-            status=429,
-            type=ErrorType.RATE_LIMIT,
-            message=f"running calls hold what is left of the budget {name!r} ({left}, of which this call may need up to {needed})",
-            headers={"retry-after": str(refusal.retry_after_s)},
-        )
-    says = f"the budget {name!r} is spent"
-    if room.left:
+        says = f"running calls hold what is left of the budget {name!r} ({left}, of which this call may need up to {needed})"
+        headers = {"x-should-retry": "true", "retry-after": str(refusal.retry_after_s)}
+    elif room.left:
         says = f"the budget {name!r} has {left} left, and this call may need up to {needed}: a smaller max_tokens needs less"
+    else:
+        says = f"the budget {name!r} is spent"
     until = f"; it starts anew at {refusal.resets_at:%Y-%m-%d %H:%M} UTC" if refusal.resets_at else ""
-    return ClientError(status=402, type=ErrorType.BILLING, message=says + until, headers=NO_RETRY)
+    return ClientError(status=402, type=ErrorType.BILLING, message=says + until, headers=headers)
 
 
 def _amount(number: int, unit: str) -> str:

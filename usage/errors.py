@@ -3,7 +3,7 @@
 * LedgerError
   x LedgerUnavailable   503: the record isn't in; nothing may be sent upstream
   x OverBudget          402: a budget has no room; says which one, what is left of it and when it starts anew
-  x BudgetHeld          429: a budget has no room until running requests end
+  x BudgetHeld          402 too, but worth another try: a budget has no room until running requests end
   x RateLimited         429: the token asks too fast; says when to come again
 """
 
@@ -56,7 +56,6 @@ class OverBudget(LedgerError):
 class BudgetHeld(OverBudget):
     """All that is left of a budget is held by running requests, most of which need less: worth another try."""
 
-    status_hint = 429
     retry_after_s = 2
 
 

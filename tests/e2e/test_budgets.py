@@ -51,7 +51,7 @@ async def test_of_a_hundred_calls_at_once_a_budget_for_ten_lets_ten_through(
     seen = await crowd(budgeted, visits, at_once=CALLS)
 
     assert len(upstream.attempts()) == ROOM_FOR
-    assert sorted(one.status for one in seen) == [200] * ROOM_FOR + [429] * (CALLS - ROOM_FOR)
+    assert sorted(one.status for one in seen) == [200] * ROOM_FOR + [402] * (CALLS - ROOM_FOR)
     records = assert_ledger_adds_up(
         budgeted, upstream, ended_well={one.request_id: one.ended_well for one in seen if one.status == 200}
     )

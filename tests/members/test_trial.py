@@ -141,7 +141,7 @@ def test_hostile_words_are_text(client_of, bob: User) -> None:
             "less left than the request may need",
             "a smaller max_tokens",
         ),
-        ({"status": 429, "message": "running calls hold what is left of the budget 'x'"}, "hold what is left", "fewer at once"),
+        ({"status": 402, "message": "running calls hold what is left of the budget 'x'"}, "hold what is left", "fewer at once"),
         ({"status": 403}, "may not use the model", "It may use: claude-haiku-*"),
         ({"status": 403, "message": "not from this network"}, "not be used like that", "what the message asks for"),
         ({"status": 404, "message": "model: x"}, "No route takes", "Names that are routed: house-model."),

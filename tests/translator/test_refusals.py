@@ -22,8 +22,8 @@ ANEW = datetime(2026, 12, 2, tzinfo=UTC)
         ),
         (
             BudgetHeld("b", ANEW, Room(unit="tokens", left=20_000, needed=1500)),
-            429,
-            "running calls hold what is left of the budget 'b' (20,000 tokens, of which this call may need up to 1,500 tokens)",
+            402,
+            "running calls hold what is left of the budget 'b' (20,000 tokens, of which this call may need up to 1,500 tokens); it starts anew at 2026-12-02 00:00 UTC",
         ),
     ],
 )
@@ -34,5 +34,6 @@ def test_a_budget_without_room_says_what_it_lacks(refusal: OverBudget, status: i
 
 
 def test_only_what_is_held_for_now_is_worth_another_try() -> None:
-    assert "retry-after" in over_budget(BudgetHeld("b", ANEW, Room(left=2, needed=1))).headers
+    held = over_budget(BudgetHeld("b", ANEW, Room(left=2, needed=1)))
+    assert held.headers == {"x-should-retry": "true", "retry-after": "2"}
     assert over_budget(OverBudget("b", ANEW)).headers == {"x-should-retry": "false"}
