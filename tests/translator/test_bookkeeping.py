@@ -13,12 +13,16 @@ from usage.states import State
 def test_each_count_of_an_answer_is_settled() -> None:
     counts = [field.name for field in fields(Usage) if field.name.endswith("_tokens")]
     usage = Usage(**{name: 1000 + place for place, name in enumerate(counts)}, source=UsageSource.UPSTREAM)  # type: ignore[arg-type]
-    prepared: Any = SimpleNamespace(exchange=SimpleNamespace(usage=usage, stop_reason=None, notes=()), notes=())
+    prepared: Any = SimpleNamespace(
+        exchange=SimpleNamespace(usage=usage, stop_reason=None, notes=("read",)), notes=("said",)
+    )
+    caller: Any = SimpleNamespace(notes=("asked",))
 
     settlement = settlement_of(
         new_record_id(),
         State.OK,
         prepared,
+        caller,
         max_tokens=None,
         http_status=200,
         error=None,
@@ -28,3 +32,4 @@ def test_each_count_of_an_answer_is_settled() -> None:
     )
 
     assert {name: getattr(settlement, name) for name in counts} == {name: getattr(usage, name) for name in counts}
+    assert settlement.notes == ("asked", "said", "read")
