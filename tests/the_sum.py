@@ -22,7 +22,8 @@ Row = Mapping[str, Any]
 #: An estimate may miss what was really made by this share, and by so many tokens a record.
 ESTIMATE_SHARE = 0.10
 ESTIMATE_TOKENS = 3
-#: Tokens of a record that were on their way when its client left, so that the gateway never read them.
+#: States of records whose stream the gateway hung up on, and the tokens that were on their way then: it never read them.
+HUNG_UP = {"client_gone", "timeout"}
 IN_FLIGHT_TOKENS = 10
 #: States of records whose call may never have reached an upstream.
 MAY_BE_UNSENT = {"refused", "lost"}
@@ -37,6 +38,7 @@ def check_the_sum(
     lost: int = 0,
     unreachable: int = 0,
     ended_well: Mapping[str, bool] | None = None,
+    in_flight: int = IN_FLIGHT_TOKENS,
 ) -> None:
     """Hold records, sums, budgets and reservations against the truth.
 
@@ -49,6 +51,7 @@ def check_the_sum(
         unreachable: The most records of calls that the upstream may not know, with a state that says that they were
             sent: nobody answered there, or the client left before the call was through.
         ended_well: By the request id that the client got: whether it saw a proper end; None leaves that out.
+        in_flight: The most tokens of a stream that may be on their way when it is hung up on.
     """
     attempts = {str(attempt["request_id"]): attempt for attempt in truth}
     pairs = [(record, attempts[str(record["id"])]) for record in records if str(record["id"]) in attempts]
@@ -56,7 +59,7 @@ def check_the_sum(
     for record, attempt in pairs:
         if record["source"] == "upstream":
             check_exact(record, attempt)
-    check_estimates([pair for pair in pairs if pair[0]["source"] in ("partial", "estimated")])
+    check_estimates([pair for pair in pairs if pair[0]["source"] in ("partial", "estimated")], in_flight)
     count = Counter(record["state"] for record in records)["lost"]
     assert count <= lost, f"{count} records lost, at most {lost} may be"
     check_sums_follow_records(query)
@@ -91,13 +94,13 @@ def check_exact(record: Row, attempt: Row) -> None:
     assert attempt["usage_sent"], f"the upstream sent no usage for {record}"
 
 
-def check_estimates(pairs: Sequence[tuple[Row, Row]]) -> None:
+def check_estimates(pairs: Sequence[tuple[Row, Row]], in_flight: int) -> None:
     """Rule 3: an estimate lies between what was sent and what was made, and so does the sum, within 10 %."""
-    in_flight = 0
+    all_unread = 0
     for record, attempt in pairs:
         is_gone = record["state"] == "client_gone"
-        unread = IN_FLIGHT_TOKENS if is_gone else 0
-        in_flight += unread
+        unread = in_flight if record["state"] in HUNG_UP else 0
+        all_unread += unread
         slack = ESTIMATE_TOKENS + ESTIMATE_SHARE * attempt["output_tokens"]
         low, high = attempt["sent_tokens"] - slack - unread, attempt["output_tokens"] + slack
         assert low <= record["output_tokens"] <= high, (record["output_tokens"], attempt, record)
@@ -106,7 +109,7 @@ def check_estimates(pairs: Sequence[tuple[Row, Row]]) -> None:
     made, sent = (sum(attempt[name] for _, attempt in pairs) for name in ("output_tokens", "sent_tokens"))
     guessed = sum(record["output_tokens"] for record, _ in pairs)
     margin = ESTIMATE_SHARE * made + ESTIMATE_TOKENS
-    assert sent - margin - in_flight <= guessed <= made + margin, f"{guessed} estimated, {sent} sent, {made} made"
+    assert sent - margin - all_unread <= guessed <= made + margin, f"{guessed} estimated, {sent} sent, {made} made"
 
 
 def check_sums_follow_records(query: Query) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.gateway import RunningGateway
-from tests.the_sum import check_the_sum
+from tests.the_sum import IN_FLIGHT_TOKENS, check_the_sum
 from tests.upstream import ScriptedUpstream
 
 #: A request lets go of its budgets once its connection is closed: a little after its last record is settled.
@@ -20,6 +20,7 @@ def assert_ledger_adds_up(
     unreachable: int = 0,
     lost: int = 0,
     within_s: float = 10,
+    in_flight: int = IN_FLIGHT_TOKENS,
 ) -> list[dict[str, Any]]:
     """Hold every usage record against the upstream's own account, and return the records.
 
@@ -38,8 +39,14 @@ def assert_ledger_adds_up(
     _wait_for_releases(gateway)
 
     check_the_sum(
-        gateway.sql, records, truth["attempts"], lost=lost, unreachable=unreachable, ended_well=ended_well
-    )  # fmt: skip
+        gateway.sql,
+        records,
+        truth["attempts"],
+        lost=lost,
+        unreachable=unreachable,
+        ended_well=ended_well,
+        in_flight=in_flight,
+    )
     return records
 
 

@@ -137,12 +137,16 @@ def test_a_credential_that_rests_for_one_worker_rests_for_the_other(
     upstream.reset()
     upstream.script("status=429,retry_after=30", key="sk-3")
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = list(pool.map(lambda _: ask(shared, "mock-n1-d0"), range(64)))
+    workers: set[str] = set()
+    until = time.monotonic() + 20
+    while len(workers) < 2:  # which of them takes a connection is the system's affair
+        assert time.monotonic() < until
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = list(pool.map(lambda _: ask(shared, "mock-n1-d0"), range(64)))
+        assert all(seen.ended_well for seen in answers)
+        workers = {record["worker"] for record in assert_ledger_adds_up(shared, upstream)}
 
-    assert all(seen.ended_well for seen in answers)
     assert resting not in {attempt["key_sha256"] for attempt in upstream.attempts()}
-    assert len({record["worker"] for record in assert_ledger_adds_up(shared, upstream)}) == 2
 
 
 def test_what_was_said_before_the_client_left_counts_though_nobody_read_it(
