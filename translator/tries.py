@@ -122,13 +122,10 @@ class Tries:
     async def _try(self, call: Call, caller: Caller, attempt: Attempt, runs: list[Run]) -> Whole | Begun | Failure:
         """Make one attempt; once more if the upstream refused a key of the body that can be left out."""
         place = (attempt.upstream.id, attempt.model_name)
-        run, reply = await self._run(call, caller, attempt, runs, self._lessons.get(place, ()))
-        if isinstance(reply, Failure) and (lesson := run.lesson_of(reply)):
-            run, reply = await self._run(call, caller, attempt, runs, self._with(lesson, place))
-            # A refusal for a further key is one that this lesson has led to.
-            further = run.lesson_of(reply) if isinstance(reply, Failure) else None
-            has_helped = not isinstance(reply, Failure) or (further and further.key not in (lesson.key, lesson.rename))
-            if has_helped and lesson.is_lasting:
+        first, reply = await self._run(call, caller, attempt, runs, self._lessons.get(place, ()))
+        if isinstance(reply, Failure) and (lesson := first.lesson_of(reply)):
+            second, reply = await self._run(call, caller, attempt, runs, self._with(lesson, place))
+            if lesson.is_lasting and (not isinstance(reply, Failure) or _led_on(lesson, first, second, reply)):
                 self._lessons[place] = self._with(lesson, place)
         return reply
 
@@ -149,3 +146,10 @@ class Tries:
         if isinstance(reply, Failure) and reply.outcome.kind is Kind.FULL:
             runs.remove(run)
         return run, reply
+
+
+def _led_on(lesson: Adaptation, first: Run, second: Run, refusal: Failure) -> bool:
+    """Tell whether a second refusal is about a further key only: one that names the first key still was not helped."""
+    further = second.lesson_of(refusal)
+    is_another = further is not None and further.key not in (lesson.key, lesson.rename)
+    return is_another and first.lesson_of(refusal) != lesson

@@ -148,18 +148,21 @@ def refusing(key: str, status: int = 400) -> dict[str, Any]:
     return {"status": status, "json": {"error": {"message": f"Unsupported parameter: {key}"}}}
 
 
-@pytest.mark.parametrize(("refusals", "status", "is_learnt"), [(1, 200, True), (2, 400, False)])
+@pytest.mark.parametrize(
+    ("refused", "refusals", "status"),
+    [("parallel_tool_calls", 1, 200), ("parallel_tool_calls", 2, 400), ("parallel_tool_calls or temperature", 2, 400)],
+)
 def test_a_key_is_left_out_from_now_on_if_that_has_helped(
-    one: RunningGateway, upstream: ScriptedUpstream, refusals: int, status: int, is_learnt: bool
+    one: RunningGateway, upstream: ScriptedUpstream, refused: str, refusals: int, status: int
 ) -> None:
-    model = f"picky-{refusals}"
-    upstream.script(raw=refusing("parallel_tool_calls"), model=model, times=refusals)
-    assert post(one, question(model, **ONE_CALL)).status_code == status
+    model = f"picky-{refused[20:]}-{refusals}".replace(" ", "")
+    upstream.script(raw=refusing(refused), model=model, times=refusals)
+    assert post(one, question(model, temperature=1, **ONE_CALL)).status_code == status
 
-    assert post(one, question(model, **ONE_CALL)).status_code == 200
+    assert post(one, question(model, temperature=1, **ONE_CALL)).status_code == 200
 
     sent = ["parallel_tool_calls" in request["body"] for request in upstream.requests()]
-    assert sent == [True, False, not is_learnt]
+    assert sent == [True, False, status != 200]
 
 
 def test_a_validating_server_refuses_a_key_by_another_status(one: RunningGateway, upstream: ScriptedUpstream) -> None:
