@@ -20,7 +20,7 @@ from translator.core.calibration import Calibration
 from translator.core.emulation.refusal import TOOLS_REFUSED, refuses_tools
 from translator.core.errors import ClientError
 from translator.core.events import UsageSource
-from translator.core.openai_chat.adapt import LEARNT_STATUSES, Adaptation
+from translator.core.openai_chat.adapt import Adaptation, is_refusal
 from translator.faults import judge_fault
 from translator.metrics import note_settlement
 from translator.offload import off_loop
@@ -137,9 +137,8 @@ class Run:
 
     def lesson_of(self, failure: Failure) -> Adaptation | None:
         """Return what the upstream's refusal teaches about its model; None when a second try would be no use."""
-        if failure.outcome.status not in LEARNT_STATUSES:
-            return None
-        return self.prepared.learn(failure.outcome.error_text)
+        status, text = failure.outcome.status, failure.outcome.error_text
+        return self.prepared.learn(text) if is_refusal(status, text) else None
 
     async def read(self, *, until: float) -> bytes:
         """Read on in a stream that has begun; see `Reader.read`."""

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from translator.core.openai_chat.adapt import Adaptation, adapt, lesson
+from translator.core.openai_chat.adapt import Adaptation, adapt, is_refusal, lesson
 
 BODY: dict[str, Any] = {
     "model": "m",
@@ -135,6 +135,22 @@ NO_LESSONS = [
 @pytest.mark.parametrize("refusal", NO_LESSONS)
 def test_other_refusals_are_none(refusal: str):
     assert lesson(refusal, BODY) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "is_one"),
+    [
+        (400, "", True),
+        (404, "No endpoints found that support image input", True),
+        (422, "Extra inputs are not permitted", True),
+        (500, "Failed to initialize samplers: failed to parse grammar", True),
+        (500, "unexpected error: no such table in the schema", False),
+        (503, "failed to parse grammar", False),
+        (None, "", False),
+    ],
+)
+def test_only_what_is_the_same_at_each_try_is_a_refusal(status: int | None, text: str, is_one: bool):
+    assert is_refusal(status, text) is is_one
 
 
 def test_a_key_that_was_not_sent_cannot_be_the_trouble():

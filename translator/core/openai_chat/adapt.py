@@ -1,9 +1,9 @@
 """What a refusal teaches: the keys that one upstream model does not take.
 
-A profile cannot know every model. When an upstream answers 400 or 422 and its words name a key that was sent, the call is
-tried once more without it, and the pair of upstream and model is spared the key from then on. Refusals for length are no
-such lessons, though they name keys too. Of tools only what their schemas hold beyond the plain is left out; a choice of
-tools that is refused is asked for in words.
+A profile cannot know every model. When an upstream refuses a request and its words name a key that was sent, the call
+is tried once more without it, and the pair of upstream and model is spared the key from then on. Refusals for length
+are no such lessons, though they name keys too. Of tools only what their schemas hold beyond the plain is left out; a
+choice of tools that is refused is asked for in words.
 
 Source: error texts of OpenAI, vLLM, NVIDIA NIM, DeepSeek, Groq, Mistral, Gemini, Kimi, Qwen, Zhipu, xAI, Cerebras,
 Fireworks, Bedrock, llama.cpp and LM Studio, collected in November 2026.
@@ -17,10 +17,12 @@ from typing import Any
 from translator.core.openai_chat.body_changes import CHANGES, Change, changes
 from translator.core.openai_chat.tools import asked_in_words
 
-__all__ = ["LEARNT_STATUSES", "Adaptation", "adapt", "lesson"]
+__all__ = ["Adaptation", "adapt", "is_refusal", "lesson"]
 
-#: Statuses of refusals that may name a key: FastAPI servers say 422, OpenRouter 404, llama.cpp 500.
-LEARNT_STATUSES = (400, 404, 422, 500)
+#: Statuses of refusals that may name a key: FastAPI servers say 422, OpenRouter 404.
+REFUSED = (400, 404, 422)
+#: What llama.cpp says with 500. All else of that status may be over at the second try, which would then teach nonsense.
+REFUSED_WITH_500 = re.compile(r"grammar|json schema conversion|mmproj|unsupported param", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +142,13 @@ DROPPABLE: Mapping[str, re.Pattern[str]] = {
 }
 
 
+def is_refusal(status: int | None, text: str) -> bool:
+    """Tell whether an error of this HTTP status is about the request, and so the same at each try."""
+    return status in REFUSED or (status == 500 and REFUSED_WITH_500.search(text) is not None)
+
+
 def lesson(refusal: str, body: Mapping[str, Any]) -> Adaptation | None:
-    """Return what the text of a 400 or 422 teaches about `body`; None when trying again would be no use."""
+    """Return what the text of a refusal teaches about `body`; None when trying again would be no use."""
     if limit := _limit_lesson(refusal, body):
         return limit
     if about_tools := _tools_lesson(refusal, body):
