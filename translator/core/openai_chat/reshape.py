@@ -41,7 +41,7 @@ def _as_delta(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_answer(chunks: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return the whole answer that the chunks of a stream add up to."""
+    """Return the whole answer that the chunks of a stream add up to; the chunks are used up."""
     answer: dict[str, Any] = {}
     choices: dict[int, _Choice] = {}
     for chunk in chunks:
@@ -93,7 +93,7 @@ def _add(known: dict[str, Any], more: Mapping[str, Any]) -> None:
             case dict() as before, dict():
                 _add(before, value)
             case list() as before, list():
-                known[key] = before + value
+                before.extend(value)  # in place: log probabilities come as lists in each of many thousands of chunks
             case str() as before, str() if key in SAID_ONCE or (key == "name" and before == value):
                 pass
             case str() as before, str() if key != "finish_reason":
