@@ -92,7 +92,7 @@ def wrong_method(method: str) -> ClientError:
 
 
 def over_budget(refusal: OverBudget) -> ClientError:
-    """Say what a budget lacks: all of it is spent, or what is left is less than the call may need, or is held for now."""
+    """Say what a budget lacks: it is spent, or what is left is less than the call may need, or is held for now."""
     name, room = refusal.budget, refusal.room
     left, needed = (_amount(number, room.unit) for number in (room.left, room.needed))
     headers = NO_RETRY

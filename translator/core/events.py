@@ -70,7 +70,7 @@ class Usage:
     input_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
-    #: Of the cache writes, those that the upstream keeps for an hour; they cost more than those that it keeps for minutes.
+    #: Of the cache writes, those that the upstream keeps for an hour; they cost more than those kept for minutes.
     cache_write_1h_tokens: int = 0
     #: All output tokens, thinking included.
     output_tokens: int = 0

@@ -50,7 +50,7 @@ def told_retry_after(
 
 
 def wait_in(text: str) -> float | None:
-    """Return the seconds that an upstream's error asks to wait, by its words or its unparsed body; None when it doesn't say."""
+    """Return the seconds that an error asks to wait, by its words or its unparsed body; None when it doesn't say."""
     return next(_waits_in(text), None)
 
 

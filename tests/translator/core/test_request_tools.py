@@ -10,6 +10,7 @@ from translator.core.profiles import profile_named
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 FETCH = {"type": "web_fetch_20250910", "name": "web_fetch"}
 LONG = "mcp__build-farm-control__list_failed_pipeline_jobs_of_one_merge_request"
+TO_READ = {"type": "tool", "name": "Read"}
 HISTORY = [user("Go"), assistant(call("t1")), user(result("t1"))]
 
 
@@ -92,9 +93,8 @@ def test_a_toolset_alone_is_refused():
 
 
 @pytest.mark.parametrize("choice", [None, {"type": "auto"}, {"type": "any"}, {"type": "tool", "name": "web_search"}])
-@pytest.mark.parametrize("tools", [[SEARCH, FETCH]])
-def test_without_tools_left_nothing_is_said_of_tools(tools: list[dict[str, Any]], choice: dict[str, Any] | None):
-    assert sent(tools=tools, tool_choice=choice).keys() == {"model", "max_tokens", "messages"}
+def test_without_tools_left_nothing_is_said_of_tools(choice: dict[str, Any] | None):
+    assert sent(tools=[SEARCH, FETCH], tool_choice=choice).keys() == {"model", "max_tokens", "messages"}
 
 
 def test_an_empty_list_of_tools_is_not_sent():
@@ -109,16 +109,8 @@ CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "any": ({"type": "any"}, {}, {"tool_choice": "required"}),
     "any, by another word": ({"type": "any"}, {"tool_choice_any": "any"}, {"tool_choice": "any"}),
     "none": ({"type": "none"}, {}, {"tool_choice": "none"}),
-    "one tool": (
-        {"type": "tool", "name": "Read"},
-        {},
-        {"tool_choice": {"type": "function", "function": {"name": "Read"}}},
-    ),
-    "one tool, as any": (
-        {"type": "tool", "name": "Read"},
-        {"tool_choice_tool": "required"},
-        {"tool_choice": "required"},
-    ),
+    "one tool": (TO_READ, {}, {"tool_choice": {"type": "function", "function": {"name": "Read"}}}),
+    "one tool, as any": (TO_READ, {"tool_choice_tool": "required"}, {"tool_choice": "required"}),
     "one at a time": ({"type": "auto", "disable_parallel_tool_use": True}, {}, {"parallel_tool_calls": False}),
     "any, one at a time": (
         {"type": "any", "disable_parallel_tool_use": True},
@@ -147,7 +139,7 @@ def test_the_choice_is_said_in_the_upstreams_words(
 
 ASKED: list[tuple[dict[str, Any], str]] = [
     ({"type": "any"}, "Answer by calling one of the tools."),
-    ({"type": "tool", "name": "Read"}, "Answer by calling the tool Read."),
+    (TO_READ, "Answer by calling the tool Read."),
 ]
 
 
@@ -172,7 +164,7 @@ def test_a_choice_of_a_tool_that_nobody_offered_is_refused():
 
 
 def test_a_choice_without_any_tools_is_dropped():
-    assert keys(sent(tool_choice={"type": "tool", "name": "Read"})) == {}
+    assert keys(sent(tool_choice=TO_READ)) == {}
 
 
 def test_long_and_odd_names_are_shortened_apart_and_restored():

@@ -1,7 +1,8 @@
 """A chat/completions stream or answer for a client of that dialect: read, and passed on.
 
-Nothing is translated; only an answer in the other shape than was asked for, stream or body, is put into that. What is read is what accounting and routing need: usage, why it ended, whether it failed. A stream
-that is cut gets an error frame at its end, which OpenAI's SDKs raise. An error of the upstream is told in the gateway's words.
+Nothing is translated; only a body in place of a stream, or a stream in place of a body, is put into the shape that was
+asked for. What is read is what accounting and routing need: usage, why it ended, whether it failed. A stream that is cut
+gets an error frame at its end, which OpenAI's SDKs raise. An error of the upstream is told in the gateway's words.
 
 Source: https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-30).
 """
@@ -173,7 +174,7 @@ class ChatReader:
         return self.stop_reason is None and not self.is_done
 
     def _shown(self, data: bytes, frames: list[SSEFrame]) -> bytes:
-        """Return the bytes of the frames that the client is to see; an error in the gateway's words, without secrets."""
+        """Return the bytes of the frames that the client sees; an error in the gateway's words, without secrets."""
         shown: list[SSEFrame] = []
         for frame in frames:
             if self._read_frame(frame):

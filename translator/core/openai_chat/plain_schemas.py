@@ -1,8 +1,9 @@
 """Tool schemas in the few words that every upstream takes.
 
-Upstreams that hold a model to its schemas refuse whole requests for a keyword that their grammar doesn't know, in one tool
-of many: `Failed to parse grammar`, `is not a valid moonshot flavored json schema`, `function_declarations[3].parameters`.
-What is left here is wider than what the client said: a model may write what the client refuses, but it can work.
+Upstreams that hold a model to its schemas refuse whole requests for a keyword that their grammar doesn't know, in one
+tool of many: `Failed to parse grammar`, `is not a valid moonshot flavored json schema`,
+`function_declarations[3].parameters`. What is left here is wider than what the client said: a model may write what the
+client refuses, but it can work.
 
 Source: the upstreams' error messages as reported in public, and
 https://ai.google.dev/api/caching#Schema, https://platform.moonshot.ai/docs (read 2026-12-01).
@@ -63,7 +64,7 @@ def _plain(schema: Any) -> dict[str, Any]:
 
 
 def _merged(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with what its unions offer in their place: of all objects the properties, else the first variant."""
+    """Return a schema with what its unions offer in their place: the properties of all objects, else one variant."""
     everywhere = [variant for variant in _list(schema.get("allOf")) if isinstance(variant, dict)]
     variants = [variant for key in UNIONS for variant in _list(schema.get(key)) if _is_meant(variant)]
     chosen = [variant for variant in variants if _type(variant) == _type(variants[0])]

@@ -65,7 +65,7 @@ class Slot:
             self.accepted.append(accepted)
 
     def _is_sum(self, fragment: str) -> bool:
-        """Tell whether a fragment is all the arguments so far, and more: no object goes on so, but where a value begins."""
+        """Tell whether a fragment is all arguments so far, and more: no object goes on so but where a value begins."""
         if len(fragment) < self._size or not self.reader.is_begun or not fragment.startswith("{"):
             return False
         return (self._sends_sums or not self.reader.expects_value) and fragment.startswith("".join(self._fragments))
