@@ -6,6 +6,7 @@ attempts of one request lie minutes apart, so only at a month's turn does their 
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from django.db import transaction
@@ -65,18 +66,13 @@ def index_partitions(connection: BaseDatabaseWrapper, name: str, what: str, suff
         suffix: Goes behind a partition's name and makes its part's.
     """
     _execute(connection, f"CREATE INDEX IF NOT EXISTS {name} ON ONLY {TABLE} {what}")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('lock_timeout')")
-        (timeout,) = cursor.fetchone()
-    _execute(connection, "SELECT set_config('lock_timeout', %s, false)", INDEX_PATIENCE)
-    try:
-        for partition in _unindexed(connection, name):
-            part = f"{partition}_{suffix}"
+    for partition in _unindexed(connection, name):
+        part = f"{partition}_{suffix}"
+        with _patience(connection, INDEX_PATIENCE):
             _execute(connection, f"DROP INDEX CONCURRENTLY IF EXISTS {part}")
             _execute(connection, f"CREATE INDEX CONCURRENTLY {part} ON {partition} {what}")
-            _execute(connection, f"ALTER INDEX {name} ATTACH PARTITION {part}")
-    finally:
-        _execute(connection, "SELECT set_config('lock_timeout', %s, false)", timeout)
+        # This waits for whoever reads the partition, and all others wait behind it: not for so long.
+        _execute(connection, f"ALTER INDEX {name} ATTACH PARTITION {part}")
 
 
 def partitions(connection: BaseDatabaseWrapper) -> list[str]:
@@ -90,6 +86,19 @@ def partitions(connection: BaseDatabaseWrapper) -> list[str]:
 def partition_of(moment: datetime) -> str:
     """Name the partition for records of `moment`."""
     return f"{TABLE}_{moment.astimezone(UTC):%Y_%m}"
+
+
+@contextmanager
+def _patience(connection: BaseDatabaseWrapper, timeout: str) -> Iterator[None]:
+    """Wait for locks as long as `timeout` says."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('lock_timeout')")
+        (before,) = cursor.fetchone()
+    _execute(connection, "SELECT set_config('lock_timeout', %s, false)", timeout)
+    try:
+        yield
+    finally:
+        _execute(connection, "SELECT set_config('lock_timeout', %s, false)", before)
 
 
 def _unindexed(connection: BaseDatabaseWrapper, index: str) -> list[str]:

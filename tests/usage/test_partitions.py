@@ -1,6 +1,7 @@
 from datetime import UTC, datetime
 from importlib import import_module
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -96,3 +97,26 @@ def test_the_index_of_notes_is_built_on_where_it_was_interrupted() -> None:
         assert cursor.fetchall() == [(True,)]
         cursor.execute("SELECT pg_get_indexdef(%s::regclass)", [f"{part}_noted"])
         assert "INCLUDE (started_at, state" in cursor.fetchone()[0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_index_is_attached_without_the_patience_of_its_build() -> None:
+    migration, waits = import_module("usage.migrations.0016_index_notes"), {}
+
+    def note(execute: Any, sql: str, *rest: Any) -> Any:
+        if "CREATE INDEX CONCURRENTLY" in sql or "ATTACH" in sql:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT current_setting('lock_timeout')")
+                waits["ATTACH" if "ATTACH" in sql else "CREATE"] = cursor.fetchone()[0]
+        return execute(sql, *rest)
+
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX usage_record_noted")
+        cursor.execute("SET lock_timeout = '3s'")
+        try:
+            with connection.execute_wrapper(note):
+                migration.build(None, SimpleNamespace(connection=connection))
+        finally:
+            cursor.execute("RESET lock_timeout")
+
+    assert waits == {"CREATE": "1min", "ATTACH": "3s"}
