@@ -42,8 +42,6 @@ class Follower:
         self._task = asyncio.create_task(self._follow(), name=f"follow {self._channel}")
 
     async def close(self) -> None:
-        if self._task is None:
-            return
         await end_task(self._task)
 
     async def _follow(self) -> None:

@@ -35,7 +35,7 @@ class Rates(NamedTuple):
 
     input: int
     output: int
-    #: From so many tokens of input on, all tokens cost what stands below; None when they never do.
+    #: With more tokens of input than so many, all tokens cost what stands below; None when they never do.
     long_above: int | None
     long_input: int | None
     long_output: int

@@ -82,7 +82,7 @@ ALLOWANCES = (
     *((f"anthropic-ratelimit-{kind}-remaining", f"anthropic-ratelimit-{kind}-reset") for kind in ANTHROPIC_KINDS),
 )
 #: A quota of the day, in Google's words, which still announce the end of the minute.
-DAILY = re.compile(r"PerDay")
+DAILY = "PerDay"
 DAILY_S = 3600.0
 
 
@@ -105,7 +105,7 @@ def read_announced(headers: Mapping[str, str], text: str = "", *, now: float) ->
     retry_after_s = _retry_after_s(headers, now)
     if not retry_after_s and text:
         retry_after_s = wait_in(text) or retry_after_s
-        if DAILY.search(text):
+        if DAILY in text:
             retry_after_s = max(retry_after_s or 0.0, DAILY_S)
     return Announced(retry_after_s=retry_after_s, exhausted_for_s=max(exhausted, default=None))
 
