@@ -43,7 +43,7 @@ LITELLM_FIELDS = {
 #: The kinds of tokens that may have another price in long requests.
 LONG_KINDS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 PRICED = (*LITELLM_FIELDS, *(f"long_{kind}" for kind in LONG_KINDS))
-LONG_FIELD = re.compile(r"input_cost_per_token_above_([0-9]{1,5})k_tokens")
+LONG_FIELD = re.compile(r"input_cost_per_token_above_([1-9][0-9]{0,4})k_tokens")
 
 
 class PriceListError(ValueError):

@@ -69,7 +69,8 @@ def cost_expression(t: str, p: str) -> str:
         "cache_write": written,
         "cache_write_1h": f"coalesce({p}.cache_write_1h_price, {written})",
     }
-    dearer = f"{p}.long_input_price / greatest({p}.input_price, 1)::numeric"
+    # Of an input that is free no part can be told.
+    dearer = f"coalesce({p}.long_input_price / nullif({p}.input_price, 0)::numeric, 1)"
     at = {
         kind: f"CASE WHEN {is_long} THEN coalesce({p}.long_{kind}_price, {short} * {dearer}) ELSE {short} END"
         for kind, short in shorts.items()

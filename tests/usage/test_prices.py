@@ -29,6 +29,7 @@ LITELLM: dict[str, Any] = {
         "cache_read_input_token_cost": 3e-07,
         "input_cost_per_token_above_200k_tokens": 6e-06,
         "input_cost_per_token_above_512k_tokens": 9e-06,
+        "input_cost_per_token_above_0k_tokens": 9e-06,
         "output_cost_per_token_above_200k_tokens": 2.25e-05,
         "cache_read_input_token_cost_above_200k_tokens": 6e-07,
         "cache_creation_input_token_cost_above_200k_tokens": 7.5e-06,

@@ -72,7 +72,9 @@ class Price(models.Model):
         if kind in ("output", "thinking"):
             return short if self.long_output_price is None else self.long_output_price
         own: int | None = getattr(self, f"long_{kind}_price")
-        return short * self.long_input_price // max(self.input_price, 1) if own is None else own
+        if own is None:
+            return short * self.long_input_price // self.input_price if self.input_price else short
+        return own
 
     def _short(self, kind: str) -> int:
         """Return the price of a kind, or of the one that it counts as."""
