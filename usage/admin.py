@@ -336,7 +336,9 @@ class PriceAdmin(ReadOnlyAdmin):
             return "cost the same"
         prices = {kind: getattr(price, f"{kind}_price") for kind in LONG_KINDS}
         told = (
-            f"{kind.removeprefix('long_').replace('_', ' ')} {_per_million(at)}" for kind, at in prices.items() if at
+            f"{kind.removeprefix('long_').replace('_', ' ')} {_per_million(at)}"
+            for kind, at in prices.items()
+            if at is not None
         )
         return f"above {price.long_above:,} tokens of input: {', '.join(told)}"
 

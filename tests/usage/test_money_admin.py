@@ -167,14 +167,14 @@ def price_form(**more: Any) -> dict[str, Any]:
 
 
 def test_a_price_may_be_another_in_long_requests(alice: Client) -> None:
-    dear = price_form(cache_write_1h="6", long_above="200000", long_input="6", long_output="22.5")
+    dear = price_form(cache_write_1h="6", long_above="200000", long_input="6", long_output="22.5", long_cache_read="0")
     response = alice.post("/admin/usage/price/add/", dear)
 
     assert response.status_code == 302, response.context["adminform"].form.errors
     price = Price.objects.get()
     assert (price.cache_write_1h_price, price.long_above, price.long_output_price) == (6_000_000, 200_000, 22_500_000)
     page = alice.get(f"/admin/usage/price/{price.pk}/change/").content.decode()
-    assert "above 200,000 tokens of input: input 6, output 22.5" in page
+    assert "above 200,000 tokens of input: input 6, output 22.5, cache read 0" in page
 
 
 @pytest.mark.parametrize(
