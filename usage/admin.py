@@ -30,9 +30,10 @@ from usage.filters import (
     UserFilter,
     export_links,
 )
-from usage.forms import EDITABLE, KINDS, LONG_KINDS, MICRO, NANO, BudgetForm, PriceForm
+from usage.forms import EDITABLE, MICRO, NANO, BudgetForm, PriceForm
 from usage.models import Budget, Price, UsageRecord
 from usage.paging import CappedList
+from usage.prices import KINDS, LONG_KINDS
 from usage.reports import today_summary
 from usage.states import State
 from usage.templatetags.figures import compact, figure, usd

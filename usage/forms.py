@@ -21,10 +21,9 @@ from keys.egress import RefusedURL, check_base_url
 from keys.models import ClientToken, Upstream
 from keys.roles import teams
 from usage.models import Budget, Price
+from usage.prices import PRICE_MAX, PRICED, is_half_long
 
 NANO = 10**9
-#: In USD per million tokens.
-PRICE_MAX = 10_000
 MICRO = 10**6
 LIMIT_MAX = 9 * 10**18
 #: What counts for a kind without a price of its own.
@@ -43,8 +42,6 @@ EDITABLE = (
     "name", "subject", "subject_id", "aliases", "period", "unit", "enabled", "limit",
     "warn_percents", "warn_emails", "warn_webhook",
 )  # fmt: skip
-KINDS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "thinking")
-LONG_KINDS = ("long_input", "long_output", "long_cache_read", "long_cache_write", "long_cache_write_1h")
 
 
 class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -170,7 +167,7 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         super().__init__(*args, **kwargs)
         for part, name in zip(self.fields["valid_from"].widget.widgets, ("date", "time"), strict=True):
             part.attrs["aria-label"] = f"Valid from, {name}"
-        for kind in (*KINDS, *LONG_KINDS):
+        for kind in PRICED:
             self.fields[kind] = forms.DecimalField(
                 min_value=0,
                 max_value=PRICE_MAX,
@@ -186,11 +183,10 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         upstream = cleaned.get("upstream")
         self.instance.upstream_id = upstream.pk if upstream else None
         self.instance.origin = "admin"
-        for kind in (*KINDS, *LONG_KINDS):
+        for kind in PRICED:
             price = cleaned.get(kind)
             setattr(self.instance, f"{kind}_price", None if price is None else int(price * MICRO))
-        has_long = any(cleaned.get(kind) is not None for kind in LONG_KINDS)
-        if {cleaned.get("long_above") is None, cleaned.get("long_input") is None} != {not has_long}:
+        if is_half_long(cleaned):
             msg = "Prices of long requests need how long they are, and a price for their input."
             raise ValidationError(msg)
         return cleaned

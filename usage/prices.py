@@ -16,7 +16,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -28,8 +28,8 @@ from usage.models import Price
 
 PICO = Decimal(10) ** 12
 MILLION = Decimal(10) ** 6
-#: In USD per token, 10,000 per million: whoever asks more took one unit for the other.
-PRICE_MAX = Decimal("0.01")
+#: In USD per million tokens: whoever asks more took one unit for the other.
+PRICE_MAX = 10_000
 MODEL_LENGTH_MAX = 200
 
 LITELLM_FIELDS = {
@@ -40,9 +40,10 @@ LITELLM_FIELDS = {
     "cache_write_1h": "cache_creation_input_token_cost_above_1hr",
     "thinking": "output_cost_per_reasoning_token",
 }
-#: The kinds of tokens that may have another price in long requests.
-LONG_KINDS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
-PRICED = (*LITELLM_FIELDS, *(f"long_{kind}" for kind in LONG_KINDS))
+KINDS = tuple(LITELLM_FIELDS)
+#: Of the tokens that may have another price in long requests.
+LONG_KINDS = ("long_input", "long_output", "long_cache_read", "long_cache_write", "long_cache_write_1h")
+PRICED = (*KINDS, *LONG_KINDS)
 LONG_FIELD = re.compile(r"input_cost_per_token_above_([1-9][0-9]{0,4})k_tokens")
 
 
@@ -77,6 +78,12 @@ class PriceRow:
 def _columns(row: PriceRow) -> dict[str, int | None]:
     """Return a row's prices by the columns of `Price`."""
     return {f"{kind}_price": getattr(row, kind) for kind in PRICED} | {"long_above": row.long_above}
+
+
+def is_half_long(prices: Mapping[str, Any]) -> bool:
+    """Tell whether there are prices of long requests without `long_above` or `long_input`, or a bound without prices."""
+    has_long = any(prices.get(kind) is not None for kind in LONG_KINDS)
+    return {prices.get("long_above") is None, prices.get("long_input") is None} != {not has_long}
 
 
 def read_price_list(text: str, *, provider: str = "") -> list[PriceRow]:
@@ -171,7 +178,7 @@ def _long_prices(entry: dict[str, Any], line: int, body: str) -> dict[str, int |
     ]
     if not bounds:
         return {}
-    names = {f"long_{kind}": f"{LITELLM_FIELDS[kind]}_above_{min(bounds)}k_tokens" for kind in LONG_KINDS}
+    names = {kind: f"{LITELLM_FIELDS[kind.removeprefix('long_')]}_above_{min(bounds)}k_tokens" for kind in LONG_KINDS}
     return {"long_above": min(bounds) * 1000} | {
         kind: _per_token(entry.get(name), Decimal(1), line + _lines_before(body, name)) for kind, name in names.items()
     }
@@ -224,8 +231,9 @@ def _per_token(value: Any, per: Decimal, line: int) -> int | None:
         price = Decimal(str(value).strip()) / per if not isinstance(value, bool) else Decimal("NaN")
     except InvalidOperation:
         price = Decimal("NaN")
-    if not price.is_finite() or not 0 <= price <= PRICE_MAX:
-        raise PriceListError(line, f"{str(value)[:40]!r} is no price of at most {(PRICE_MAX * per).normalize():f} USD")
+    most = PRICE_MAX / MILLION
+    if not price.is_finite() or not 0 <= price <= most:
+        raise PriceListError(line, f"{str(value)[:40]!r} is no price of at most {(most * per).normalize():f} USD")
     pico = int((price * PICO).to_integral_value())
     if price and not pico:
         raise PriceListError(line, f"{value} is less than can be stored")
@@ -245,7 +253,6 @@ def _row(model: str, prices: dict[str, int | None], line: int) -> PriceRow:
         raise PriceListError(line, "the model has no usable name")
     if prices["input"] is None or prices["output"] is None:
         raise PriceListError(line, f"{model!r} needs a price for input and one for output")
-    has_long = any(prices.get(f"long_{kind}") is not None for kind in LONG_KINDS)
-    if {prices.get("long_above") is None, prices.get("long_input") is None} != {not has_long}:
+    if is_half_long(prices):
         raise PriceListError(line, f"{model!r} needs both long_above and long_input, or no long prices")
     return PriceRow(model=model, **{kind: price for kind, price in prices.items() if price is not None})
