@@ -1,7 +1,8 @@
 """How a serving process leaves: what it says, what it still takes, when it ends.
 
-* SIGTERM, a stop: `/readyz` says 503, calls are taken for `NOTICE_S` more so that a load balancer looks elsewhere first,
-  then the port is closed and running calls get `DRAIN_S`. A second one cuts the notice short; a supervisor passes none on.
+* SIGTERM, a stop: `/readyz` says 503, calls are taken for `NOTICE_S` more so that a load balancer looks elsewhere
+  first, then the port is closed and running calls get `DRAIN_S`. A second one cuts the notice short; a supervisor passes
+  none on.
 * SIGINT, and SIGHUP of a lone process: the same without notice.
 * `RETIRE`, from the supervisor to a worker: another has its place. The port stays open and ready.
 """
