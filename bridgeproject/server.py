@@ -83,6 +83,9 @@ def _share_metrics() -> None:
     """
     directories = settings.DATA_DIR / "metrics"
     directories.mkdir(parents=True, exist_ok=True)
+    # Else one that starts at the same time might clear ours away before it is locked.
+    turn = os.open(directories, os.O_RDONLY)
+    fcntl.flock(turn, fcntl.LOCK_EX)
     for old in directories.iterdir():
         with suppress(OSError):
             if old.is_dir():
@@ -92,6 +95,7 @@ def _share_metrics() -> None:
                 old.unlink()
     ours = tempfile.mkdtemp(dir=directories)
     _locked(Path(ours))
+    os.close(turn)
     os.environ[SHARED_METRICS] = ours
 
 
