@@ -34,7 +34,7 @@ def sent_raw(gateway: RunningGateway, *headers: bytes) -> bytes:
         b"POST /v1/messages HTTP/1.1", b"host: x", b"connection: close", b"content-type: application/json",
         b"x-api-key: " + gateway.token.encode(), b"content-length: %d" % len(body), *headers,
     ]  # fmt: skip
-    with socket.create_connection((url.host, url.port or 80), timeout=10) as connection:
+    with socket.create_connection((url.host, url.port or 80), timeout=60) as connection:
         connection.sendall(b"\r\n".join(head) + b"\r\n\r\n" + body)
         answer = b""
         try:
