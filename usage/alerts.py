@@ -20,6 +20,8 @@ from usage.connection import LedgerConnection
 logger = logging.getLogger(__name__)
 
 WEBHOOK_TIMEOUT_S = 5
+#: So many things are named in one message; the others are counted.
+NAMED_MAX = 20
 
 #: (budget, percent): take it upon this worker to warn; of several workers one finds the row unchanged.
 CLAIM = "UPDATE usage_budget SET warned_percent = $2 WHERE id = $1 AND warned_percent < $2"
@@ -68,6 +70,12 @@ def tell(subject: str, text: str, *, emails: Sequence[str], webhook: str, body: 
             call_webhook(webhook, body)
         except (OSError, HTTPException, RefusedURL) as exc:
             logger.error("the webhook for %r could not be called: %s", subject, exc)
+
+
+def listed(texts: Sequence[str]) -> list[str]:
+    """Return the lines of a message that name what it is about, and count what isn't named."""
+    rest = len(texts) - NAMED_MAX
+    return [*texts[:NAMED_MAX], *([f"and {rest} more"] if rest > 0 else [])]
 
 
 def call_webhook(url: str, body: bytes) -> None:

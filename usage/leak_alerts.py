@@ -11,13 +11,11 @@ from dataclasses import dataclass
 import orjson
 
 from keys.sightings import IS_LIVE
-from usage.alerts import Addresses, tell
+from usage.alerts import Addresses, listed, tell
 from usage.connection import LedgerConnection
 
 #: Messages keep this distance.
 APART = "1 minute"
-#: So many are named in one message; the others are counted.
-NAMED_MAX = 20
 
 FORGET = f"DELETE FROM keys_sighting s WHERE NOT {IS_LIVE}"  # noqa: S608  (a text of our own)
 #: What is this worker's to tell of.
@@ -73,10 +71,8 @@ def send(leaks: Sequence[Leaked], addresses: Addresses) -> None:
     """Send one message about all of them."""
     count = len(leaks)
     subject = "A secret was seen in a request" if count == 1 else f"{count} secrets were seen in requests"
-    lines = [one.text for one in leaks[:NAMED_MAX]]
-    if count > NAMED_MAX:
-        lines.append(f"and {count - NAMED_MAX} more")
-    text = "\n".join([f"{subject}, and a request's text goes to an upstream. Rotate:", *lines])
+    named = listed([one.text for one in leaks])
+    text = "\n".join([f"{subject}, and a request's text goes to an upstream. Rotate:", *named])
     facts = [
         {
             "kind": one.kind,

@@ -15,7 +15,7 @@ import psycopg
 from keys.entries import CredentialEntry, UpstreamEntry
 from keys.standing import CAUSES
 from keys.tasks import end_task
-from usage.alerts import Addresses, tell
+from usage.alerts import Addresses, listed, tell
 from usage.connection import AWAY, LedgerConnection
 from usage.leak_alerts import tell_of_leaks
 
@@ -25,8 +25,6 @@ LOOK_EVERY_S = 5.0
 #: The two throttles: a credential that flaps is told of again after this, and messages keep this distance.
 AGAIN_AFTER = "1 hour"
 APART = "1 minute"
-#: So many are named in one message; the others are counted.
-NAMED_MAX = 20
 
 UNDECRYPTABLE = "undecryptable"
 WORDS = {**CAUSES, UNDECRYPTABLE: "its secret can't be opened with the encryption keys of this installation"}
@@ -135,10 +133,8 @@ def tell_of(troubles: Sequence[Trouble], addresses: Addresses) -> None:
     """Send one message about all of them."""
     count = len(troubles)
     subject = "A credential needs you" if count == 1 else f"{count} credentials need you"
-    lines = [one.text for one in troubles[:NAMED_MAX]]
-    if count > NAMED_MAX:
-        lines.append(f"and {count - NAMED_MAX} more")
-    text = "\n".join([f"{subject}. Bridge does without until that is mended:", *lines])
+    named = listed([one.text for one in troubles])
+    text = "\n".join([f"{subject}. Bridge does without until that is mended:", *named])
     facts = [{"upstream": one.upstream, "credential": one.label, "cause": one.cause} for one in troubles]
     body = orjson.dumps({"text": text, "credentials": facts})
     tell(subject, text, emails=addresses.emails, webhook=addresses.webhook, body=body)
