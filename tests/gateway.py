@@ -103,9 +103,7 @@ class RunningGateway:
         assert self.running is not None
         if self.workers == 1:
             return [self.running.pid]
-        children = psutil.Process(self.running.pid).children()
-        children = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-        return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
+        return [child.pid for child in psutil.Process(self.running.pid).children() if is_worker(child)]
 
     def kill9(self, pid: int) -> None:
         """Kill one of our workers without any chance to tidy up."""
@@ -181,6 +179,14 @@ class RunningGateway:
 
     def log(self) -> str:
         return (self.data_dir / "serve.log").read_text(encoding="utf-8", errors="replace")
+
+
+def is_worker(child: psutil.Process) -> bool:
+    """Say whether it is one of a server's workers; one that ends meanwhile, or has ended, is none."""
+    try:
+        return "spawn_main" in " ".join(child.cmdline())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def upstream_words(name: str, base_url: str, *keys: str, **options: str) -> list[str]:

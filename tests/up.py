@@ -48,5 +48,5 @@ def up(data_dir: Path, **settings: str) -> Iterator[Up]:
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(30) == 0
         running.stop()
-        _, alive = psutil.wait_procs(children, timeout=5)
+        _, alive = psutil.wait_procs(children, timeout=30)
         assert alive == [], [one.cmdline() for one in alive]
