@@ -18,7 +18,7 @@ from usage.states import State
 Row = dict[str, Any]
 
 
-class Refused(NamedTuple):
+class NoRoom(NamedTuple):
     """The budget that has no room for a reservation, and what of it is not spent."""
 
     budget: int
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     """A row that somebody waits for; the answer of an open record is None, as is that of a reservation that holds."""
 
     row: Row
-    answer: asyncio.Future[Refused | None]
+    answer: asyncio.Future[NoRoom | None]
 
     @property
     def is_held(self) -> bool:
@@ -83,10 +83,10 @@ class Batch:
     async def answer(self, cursors: list[AsyncCursor[Any]]) -> list[Row]:
         """Answer those who wait; return what takes back the rows that nobody waits for any more."""
         found = iter(cursors)
-        answers: dict[str, Refused | None] = {}
+        answers: dict[str, NoRoom | None] = {}
         if self.reservations:
             answers = {
-                str(admission): None if budget is None else Refused(budget, left)
+                str(admission): None if budget is None else NoRoom(budget, left)
                 for admission, budget, left in await next(found).fetchall()
             }
         if self.opens:
@@ -131,7 +131,7 @@ def _reserved(reservations: list[Asked]) -> list[Row]:
     ]
 
 
-async def _opened(opens: list[Asked], cursor: AsyncCursor[Any]) -> dict[str, Refused | None]:
+async def _opened(opens: list[Asked], cursor: AsyncCursor[Any]) -> dict[str, NoRoom | None]:
     """Map the ids that are in to None; only an id that another record has is missing."""
     if cursor.rowcount == len(opens):
         return {asked.row["id"]: None for asked in opens}

@@ -16,7 +16,7 @@ from uuid import UUID
 import psycopg
 
 from usage import statements
-from usage.batch import Asked, Batch, Refused, Row, release_row, settle_places
+from usage.batch import Asked, Batch, NoRoom, Row, release_row, settle_places
 from usage.connection import AWAY, LedgerConnection
 from usage.errors import LedgerError, LedgerUnavailable
 from usage.ids import new_record_id
@@ -86,7 +86,7 @@ class RecordWriter:
         """
         await self._ask(open_row(record), self._opens)
 
-    async def reserve(self, admission: UUID, amounts: Sequence[tuple[int, int]]) -> Refused | None:
+    async def reserve(self, admission: UUID, amounts: Sequence[tuple[int, int]]) -> NoRoom | None:
         """Reserve from several budgets at once; return the one that has no room, else None.
 
         Args:
@@ -111,7 +111,7 @@ class RecordWriter:
         self._looks_for_orphans = True
         self._wake.set()
 
-    async def _ask(self, row: Row, queue: deque[Asked]) -> Refused | None:
+    async def _ask(self, row: Row, queue: deque[Asked]) -> NoRoom | None:
         if self._is_closing or self._unspooled:
             msg = "the ledger takes nothing new now"
             raise LedgerUnavailable(msg)

@@ -5,7 +5,6 @@ was made with it.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
@@ -26,9 +25,8 @@ from usage.exports import as_csv, records_csv, records_json
 from usage.finding import of_request
 from usage.ids import first_id_at
 from usage.models import UsageRecord
-from usage.periods import day_start, parse_day
+from usage.questions import asked, asked_of_answers
 from usage.reports import (
-    DIMENSIONS,
     EXPORT_MAX,
     PAGE_MAX,
     ROWS_MAX,
@@ -43,7 +41,6 @@ from usage.tallies import ANSWER_COLUMNS, as_csv_row, as_row
 from usage.visibility import Scope, scope_of
 
 READ_SCOPE = "usage:read"
-DAYS_DEFAULT = 30
 PAGE_DEFAULT = 100
 #: What a token is told of its own request, and for how long.
 TOLD_FOR = timedelta(days=1)
@@ -65,7 +62,7 @@ class Refused(Exception):
 async def report_view(request: HttpRequest) -> HttpResponseBase:
     try:
         question = asked(request.GET, await scope_of_asker(request))
-    except Refused as refusal:
+    except (Refused, ValueError) as refusal:
         return _refusal(refusal)
     is_file = request.GET.get("format") == "csv"
     limit = EXPORT_MAX if is_file else ROWS_MAX
@@ -86,10 +83,8 @@ async def sessions_view(request: HttpRequest) -> HttpResponseBase:
     try:
         question = asked(request.GET, await scope_of_asker(request), groups=(), days=DAYS_MAX)
         rows = await sync_to_async(sessions)(question)
-    except Refused as refusal:
+    except (Refused, ValueError) as refusal:
         return _refusal(refusal)
-    except ValueError as exc:
-        return _refusal(Refused(HTTPStatus.BAD_REQUEST, str(exc)))
     if request.GET.get("format") == "csv":
         text = as_csv(SESSION_COLUMNS, rows)
         return _download(HttpResponse(text, content_type="text/csv; charset=utf-8"), "sessions.csv")
@@ -103,10 +98,8 @@ async def answers_view(request: HttpRequest) -> HttpResponseBase:
     try:
         question = asked_of_answers(request.GET, await scope_of_asker(request))
         found = await sync_to_async(answers)(question, limit=limit)
-    except Refused as refusal:
+    except (Refused, ValueError) as refusal:
         return _refusal(refusal)
-    except ValueError as exc:
-        return _refusal(Refused(HTTPStatus.BAD_REQUEST, str(exc)))
     is_cut = len(found) == limit
     if is_file:
         text = as_csv(ANSWER_COLUMNS, map(as_csv_row, found))
@@ -122,7 +115,7 @@ async def records_view(request: HttpRequest) -> HttpResponseBase:
     try:
         question = asked(request.GET, await scope_of_asker(request), groups=())
         after, limit = _page(request.GET)
-    except Refused as refusal:
+    except (Refused, ValueError) as refusal:
         return _refusal(refusal)
     match request.GET.get("format"):
         case "csv":
@@ -195,51 +188,13 @@ def _token_row(plain: str, address: str) -> ClientToken:
     return row
 
 
-def asked(
-    words: Mapping[str, str], scope: Scope, groups: tuple[str, ...] | None = None, days: int = DAYS_DEFAULT
-) -> Question:
-    """Read a question from a query string: `from` and `to` are days, both within.
-
-    Raises:
-        Refused: It makes no sense.
-    """
-    today = timezone.now().date()
-    first = parse_day(words.get("from") or str(today - timedelta(days=days - 1)))
-    last = parse_day(words.get("to") or str(today))
-    if first is None or last is None:
-        raise Refused(HTTPStatus.BAD_REQUEST, "from and to are days: YYYY-MM-DD")
-    by = tuple(word for word in words.get("by", "day").split(",") if word) if groups is None else groups
-    try:
-        return Question(
-            start=day_start(first),
-            end=day_start(last) + timedelta(days=1),
-            groups=by,
-            keep={name: words[name].replace("\x00", "") for name in DIMENSIONS if words.get(name)},
-            scope=scope,
-        )
-    except (ValueError, OverflowError) as exc:
-        raise Refused(HTTPStatus.BAD_REQUEST, str(exc)) from exc
-
-
-def asked_of_answers(words: Mapping[str, str], scope: Scope) -> Question:
-    """Read a question about answers: without any day it is about the last 24 hours, this one among them.
-
-    Raises:
-        Refused: It makes no sense.
-    """
-    question = asked(words, scope, groups=())
-    if words.get("from") or words.get("to"):
-        return question
-    end = timezone.now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    return replace(question, start=end - timedelta(days=1), end=end)
-
-
 def _page(words: Mapping[str, str]) -> tuple[UUID | None, int]:
     try:
         after = UUID(words["after"]) if words.get("after") else None
         limit = int(words.get("limit") or PAGE_DEFAULT)
-    except ValueError:
-        raise Refused(HTTPStatus.BAD_REQUEST, "after is a record's id, limit a number") from None
+    except ValueError as exc:
+        msg = "after is a record's id, limit a number"
+        raise ValueError(msg) from exc
     return after, min(max(limit, 1), PAGE_MAX)
 
 
@@ -255,8 +210,9 @@ def _download(response: HttpResponseBase, name: str) -> HttpResponseBase:
     return response
 
 
-def _refusal(refusal: Refused) -> HttpResponse:
-    return _json({"error": str(refusal)}, status=refusal.status)
+def _refusal(refusal: Refused | ValueError) -> HttpResponse:
+    status = refusal.status if isinstance(refusal, Refused) else HTTPStatus.BAD_REQUEST
+    return _json({"error": str(refusal)}, status=status)
 
 
 def _json(body: dict[str, Any], status: int = HTTPStatus.OK) -> HttpResponse:

@@ -15,11 +15,11 @@ from usage.pages.access import for_staff, shown
 from usage.pages.notes import in_words, is_adapted, is_mended
 from usage.pages.reports import choices_of, label_of
 from usage.periods import day_start
+from usage.questions import asked_of_answers
 from usage.reports import Question
 from usage.states import State
 from usage.tallies import SHARES, Fared
 from usage.templatetags.figures import figure
-from usage.views import Refused, asked_of_answers
 from usage.visibility import scope_of
 
 ROWS_SHOWN = 100
@@ -76,7 +76,7 @@ def show(request: HttpRequest) -> HttpResponse:
     try:
         question, error = asked_of_answers(words, scope), ""
         found = answers(question, limit=ROWS_SHOWN + 1)
-    except (Refused, ValueError) as refusal:
+    except ValueError as refusal:
         words, error = {}, str(refusal)
         question = asked_of_answers(words, scope)
         found = answers(question, limit=ROWS_SHOWN + 1)

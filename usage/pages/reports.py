@@ -15,8 +15,8 @@ from usage.choices import names_seen
 from usage.pages.access import for_staff, shown
 from usage.pages.charts import Chart, pivot
 from usage.pages.saved import saved_for, teams_to_share_with
+from usage.questions import asked
 from usage.reports import DIMENSIONS, ROWS_MAX, SPANS, Question, report
-from usage.views import Refused, asked
 from usage.visibility import Scope, scope_of
 
 ROWS_SHOWN = 200
@@ -52,7 +52,7 @@ def show(request: HttpRequest) -> HttpResponse:
     groups = tuple(dict.fromkeys(words[name] for name in ("by", "then") if words.get(name))) or ("day",)
     try:
         question, error = asked(words, scope, groups=groups), ""
-    except Refused as refusal:
+    except ValueError as refusal:
         words, groups, error = {}, ("day",), str(refusal)
         question = asked(words, scope, groups=groups)
     rows = report(question, timed=ROWS_SHOWN, limit=ROWS_MAX)
