@@ -4,6 +4,7 @@ A failure prints the target and the input, and ends the run with status 1; `--se
 """
 
 import argparse
+import math
 import sys
 import time
 
@@ -14,14 +15,14 @@ from tests.fuzz.targets import TARGETS
 SLOWEST_S = 2.0
 
 
-def fuzz(seconds: float, seed: int, targets: list[str]) -> int:
-    """Run all targets in turn for so long; return how many inputs were tried.
+def fuzz(seed: int, targets: list[str], *, seconds: float = math.inf, inputs: float = math.inf) -> int:
+    """Run all targets in turn for so long, or with so many inputs; return how many were tried.
 
     Raises:
         AssertionError: A target failed; its notes hold the input.
     """
     dice, tried, until = dice_of(seed), 0, time.monotonic() + seconds
-    while time.monotonic() < until:
+    while tried < inputs and time.monotonic() < until:
         for name in targets:
             data = mutated(TARGETS[name][1], dice)
             try_one(name, data, dice.randrange(2**32))
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=time.time_ns())
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     options = parser.parse_args()
-    tried = fuzz(options.seconds, options.seed, options.targets or list(TARGETS))
+    tried = fuzz(options.seed, options.targets or list(TARGETS), seconds=options.seconds)
     sys.stdout.write(f"{tried} inputs, none of them harmful; seed {options.seed}\n")
 
 
