@@ -47,7 +47,8 @@ def test_web_pages_are_known():
 @pytest.mark.parametrize("piece", ["<a", "\x1b[", "\x1b]", "http://", "1.", "bearer ", "sk-", "<", "a ", "AIza", "0" * 9 + " "])  # fmt: skip
 def test_no_text_takes_long(piece):
     text = piece * (1_000_000 // len(piece))
-    start = time.process_time()
+    start = time.thread_time()
     mask(text)
 
-    assert time.process_time() - start < 0.1
+    # A few milliseconds here; what goes over it again and again takes minutes.
+    assert time.thread_time() - start < 1

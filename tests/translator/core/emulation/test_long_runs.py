@@ -23,12 +23,12 @@ PATTERNS = {
 
 
 def timed_s(pattern: re.Pattern[str], text: str) -> float:
-    """Return how long the uses take that these modules make of a pattern."""
-    began = time.perf_counter()
+    """Return how long the uses take, of CPU, that these modules make of a pattern."""
+    began = time.thread_time()
     for end in ("", "x", '"x'):
         pattern.match(text + end)
         pattern.fullmatch(text + end)
-    return time.perf_counter() - began
+    return time.thread_time() - began
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -37,7 +37,8 @@ def test_a_long_run_is_gone_over_once(name: str) -> None:
     for piece in PIECES:
         short_s = timed_s(pattern, piece * (SHORT // len(piece)))
         if short_s * TIMES_MAX > NOTICED_S:
-            long_s = timed_s(pattern, piece * (LONG // len(piece)))
+            # The best of some: whatever else the machine does only makes it longer.
+            long_s = min(timed_s(pattern, piece * (LONG // len(piece))) for _ in range(3))
             if long_s > max(NOTICED_S, short_s * TIMES_MAX):
                 slow[piece] = (short_s, long_s)
 
