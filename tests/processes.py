@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Timer
 
 #: A program that hasn't said its line by then is killed.
-START_WITHIN_S = 60
+START_WITHIN_S = 110
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -31,7 +31,7 @@ class Running:
     def pid(self) -> int:
         return self.process.pid
 
-    def stop(self, *, within_s: float = 15) -> int:
+    def stop(self, *, within_s: float = 60) -> int:
         """Ask it to end, insist when it doesn't, and return its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -39,7 +39,7 @@ class Running:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            return self.process.wait(5)
+            return self.process.wait(60)
         finally:
             if self.process.stdout is not None:
                 self.process.stdout.close()

@@ -49,7 +49,7 @@ class ScriptedUpstream:
         """Forget scripts, ended attempts, requests and cached prefixes."""
         self.client.post("reset").raise_for_status()
 
-    def wait_for(self, condition: Callable[[dict[str, Any]], bool], *, within_s: float = 5) -> dict[str, Any]:
+    def wait_for(self, condition: Callable[[dict[str, Any]], bool], *, within_s: float = 30) -> dict[str, Any]:
         """Poll the truth until it fits; fail when it doesn't in time."""
         until = time.monotonic() + within_s
         while not condition(truth := self.truth()):
@@ -66,7 +66,7 @@ def upstream_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrip
     running = processes.start(arguments, log=folder / "stderr.log")
     base_url = running.first_line.removeprefix("listening on ")
     try:
-        with httpx.Client(base_url=base_url, trust_env=False, timeout=10) as client:
+        with httpx.Client(base_url=base_url, trust_env=False, timeout=60) as client:
             yield ScriptedUpstream(base_url=base_url, pid=running.pid, client=client)
     finally:
         running.stop()
@@ -75,9 +75,14 @@ def upstream_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrip
 @pytest.fixture
 def upstream(upstream_process: ScriptedUpstream) -> ScriptedUpstream:
     """The scripted upstream, with nothing in its memory, and nothing on its way that an earlier test left."""
+    return forgetful(upstream_process)
+
+
+def forgetful(upstream: ScriptedUpstream) -> ScriptedUpstream:
+    """Have the upstream forget what was, and wait for what is on its way."""
     until = time.monotonic() + LEFT_OVER_S
-    upstream_process.reset()
-    while upstream_process.attempts() and time.monotonic() < until:
+    upstream.reset()
+    while upstream.attempts() and time.monotonic() < until:
         time.sleep(0.02)
-        upstream_process.reset()
-    return upstream_process
+        upstream.reset()
+    return upstream

@@ -71,4 +71,4 @@ def test_it_ends_with_whoever_started_it() -> None:
 
         process.stdin.close()
 
-        assert process.wait(5) == 0
+        assert process.wait(30) == 0

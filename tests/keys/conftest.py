@@ -8,7 +8,7 @@ from django.test import Client
 
 from bridgeproject.database import conninfo
 from keys.models import Upstream
-from tests.upstream import ScriptedUpstream
+from tests.upstream import ScriptedUpstream, forgetful
 
 
 @pytest.fixture
@@ -52,6 +52,5 @@ def dsn(transactional_db) -> str:
 
 @pytest.fixture
 def scripted(upstream_process: ScriptedUpstream) -> ScriptedUpstream:
-    """The scripted upstream, with nothing in its memory."""
-    upstream_process.reset()
-    return upstream_process
+    """The scripted upstream as every test gets it; `upstream` is a row here."""
+    return forgetful(upstream_process)

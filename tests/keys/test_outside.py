@@ -21,12 +21,6 @@ CREDENTIAL = credential(1, opened=CANARY)
 LOOPBACK = ["127.0.0.1"]
 
 
-@pytest.fixture
-def scripted(upstream_process: ScriptedUpstream) -> ScriptedUpstream:
-    upstream_process.reset()
-    return upstream_process
-
-
 @contextmanager
 def listener() -> Iterator[tuple[socket.socket, int]]:
     """A port of ours that counts who knocks."""
