@@ -11,6 +11,9 @@ from datetime import UTC, datetime
 
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations import AddIndex
+from django.db.migrations.state import ProjectState
 
 from usage.ids import first_id_at
 
@@ -55,24 +58,26 @@ def drop_partitions(connection: BaseDatabaseWrapper, before: datetime, *, dry_ru
     return old
 
 
-def index_partitions(connection: BaseDatabaseWrapper, name: str, what: str, suffix: str) -> None:
-    """Index the table part by part while writers go on: Postgres can't do that for a partitioned table at once.
+class AddIndexByPartition(AddIndex):
+    """Index the records partition by partition while writers go on: Postgres can't do that for the whole at once.
 
-    Outside a transaction. A build that was stopped is begun again; partitions made meanwhile bring their own part.
-
-    Args:
-        name: The whole index's.
-        what: Its columns and its condition, as SQL.
-        suffix: Goes behind a partition's name and makes its part's.
+    For a migration that isn't atomic. A build that was stopped is begun again; partitions made meanwhile bring their own part.
     """
-    _execute(connection, f"CREATE INDEX IF NOT EXISTS {name} ON ONLY {TABLE} {what}")
-    for partition in _unindexed(connection, name):
-        part = f"{partition}_{suffix}"
-        with _patience(connection, INDEX_PATIENCE):
-            _execute(connection, f"DROP INDEX CONCURRENTLY IF EXISTS {part}")
-            _execute(connection, f"CREATE INDEX CONCURRENTLY {part} ON {partition} {what}")
-        # This waits for whoever reads the partition, and all others wait behind it: not for so long.
-        _execute(connection, f"ALTER INDEX {name} ATTACH PARTITION {part}")
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        connection, name = schema_editor.connection, self.index.name
+        whole = str(self.index.create_sql(to_state.apps.get_model(app_label, self.model_name), schema_editor))
+        what = whole.partition(f'ON "{TABLE}" ')[2]
+        _execute(connection, f"CREATE INDEX IF NOT EXISTS {name} ON ONLY {TABLE} {what}")
+        for partition in _unindexed(connection, name):
+            part = f"{partition}_{name.removeprefix('usage_record_')}"
+            with _patience(connection, INDEX_PATIENCE):
+                _execute(connection, f"DROP INDEX CONCURRENTLY IF EXISTS {part}")
+                _execute(connection, f"CREATE INDEX CONCURRENTLY {part} ON {partition} {what}")
+            # This waits for whoever reads the partition, and all others wait behind it: not for so long.
+            _execute(connection, f"ALTER INDEX {name} ATTACH PARTITION {part}")
 
 
 def partitions(connection: BaseDatabaseWrapper) -> list[str]:

@@ -3,7 +3,6 @@
 import re
 import socket
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,9 @@ from tests.e2e.client import question
 from tests.gateway import RunningGateway
 from tests.usage.people import a_lead, as_, settle
 from usage.models import UsageRecord
-from usage.partitions import partitions
 from usage.reports import RECORD_COLUMNS
 
 Query = Callable[..., list[dict[str, Any]]]
-build = import_module("usage.migrations.0018_index_client_request_ids").build
 OURS = re.compile(r"req_[0-9A-Za-z]{24}")
 
 
@@ -135,36 +132,6 @@ def test_workers_of_the_version_before_leave_the_clients_id_out(dsn: str) -> Non
         )
 
     assert UsageRecord.objects.get().client_request_id == ""
-
-
-def has_all_indexes(query: Query) -> bool:
-    """Tell whether the whole table is indexed, each partition once."""
-    [whole] = query("SELECT indisvalid FROM pg_index WHERE indexrelid = 'usage_record_client_request'::regclass")
-    parts = query("SELECT indisvalid FROM pg_index WHERE pg_get_indexdef(indexrelid) ~ '\\(client_request_id, id\\)'")
-    return bool(whole["indisvalid"]) and len(parts) == len(partitions(connection)) + 1
-
-
-def test_an_index_that_was_begun_is_finished_when_the_migration_runs_again(dsn: str, query: Query) -> None:
-    assert has_all_indexes(query)
-    done, begun, *_ = partitions(connection)
-    with connection.cursor() as cursor:
-        cursor.execute("DROP INDEX usage_record_client_request")
-        cursor.execute(
-            "CREATE INDEX usage_record_client_request ON ONLY usage_usagerecord (client_request_id, id)"
-            " WHERE NOT (client_request_id = '')"
-        )
-        for name in (done, begun):
-            cursor.execute(
-                f"CREATE INDEX {name}_client ON {name} (client_request_id, id) WHERE NOT (client_request_id = '')"
-            )
-        cursor.execute(f"ALTER INDEX usage_record_client_request ATTACH PARTITION {done}_client")
-    assert not has_all_indexes(query)
-
-    for _ in range(2):
-        with connection.schema_editor(atomic=False) as editor:
-            build(None, editor)
-
-    assert has_all_indexes(query)
 
 
 def test_a_clients_id_is_found_by_its_index(dsn: str, query: Query) -> None:

@@ -1,16 +1,15 @@
 from datetime import UTC, datetime
-from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
+from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
 from usage.ids import first_id_at
 from usage.models import UsageRecord
-from usage.partitions import DEFAULT, drop_partitions, make_partitions, partition_of, partitions
+from usage.partitions import DEFAULT, AddIndexByPartition, drop_partitions, make_partitions, partition_of, partitions
 
 pytestmark = pytest.mark.django_db
 
@@ -79,29 +78,54 @@ def test_the_command_says_what_it_made(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.startswith("made ")
 
 
-@pytest.mark.django_db(transaction=True)
-def test_the_index_of_notes_is_built_on_where_it_was_interrupted() -> None:
-    migration, part = import_module("usage.migrations.0016_index_notes"), partition_of(timezone.now())
+def build(name: str) -> None:
+    """Run the migration's operation that makes this index."""
+    loader = MigrationLoader(connection)
+    [(key, operation)] = [
+        (key, operation)
+        for key, migration in loader.disk_migrations.items()
+        for operation in migration.operations
+        if isinstance(operation, AddIndexByPartition) and operation.index.name == name
+    ]
+    state = loader.project_state(key)
+    with connection.schema_editor(atomic=False) as editor:
+        operation.database_forwards("usage", editor, state, state)
+
+
+def definitions(name: str) -> list[str]:
+    """Give the valid indexes that belong to this one, and itself, without their names."""
+    query = """
+        SELECT replace(pg_get_indexdef(indexrelid), 'ON ONLY', 'ON') FROM pg_index WHERE indisvalid AND indexrelid IN (
+            SELECT %s::regclass UNION SELECT inhrelid FROM pg_inherits WHERE inhparent = %s::regclass)"""
     with connection.cursor() as cursor:
-        cursor.execute("DROP INDEX usage_record_noted")
-        cursor.execute(
-            f"CREATE INDEX usage_record_noted ON ONLY usage_usagerecord {migration.COLUMNS} {migration.NOTED}"
-        )
-        cursor.execute(f"CREATE INDEX {part}_noted ON {part} (id)")
+        cursor.execute(query, [name, name])
+        return [text.partition(" USING ")[2] for (text,) in cursor.fetchall()]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", ["usage_record_noted", "usage_record_client_request", "usage_record_upstream"])
+def test_an_index_is_built_on_where_it_was_interrupted(name: str) -> None:
+    whole = definitions(name)
+    assert len(whole) == len(partitions(connection)) + 1
+    assert len(set(whole)) == 1
+    suffix = name.removeprefix("usage_record_")
+    done, begun, *_ = partitions(connection)
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX {name}")
+        cursor.execute(f"CREATE INDEX {name} ON ONLY usage_usagerecord USING {whole[0]}")
+        cursor.execute(f"CREATE INDEX {done}_{suffix} ON {done} USING {whole[0]}")
+        cursor.execute(f"ALTER INDEX {name} ATTACH PARTITION {done}_{suffix}")
+        cursor.execute(f"CREATE INDEX {begun}_{suffix} ON {begun} (id)")
 
     for _ in range(2):
-        migration.build(None, SimpleNamespace(connection=connection))
+        build(name)
 
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'usage_record_noted'::regclass")
-        assert cursor.fetchall() == [(True,)]
-        cursor.execute("SELECT pg_get_indexdef(%s::regclass)", [f"{part}_noted"])
-        assert "INCLUDE (started_at, state" in cursor.fetchone()[0]
+    assert definitions(name) == whole
 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_index_is_attached_without_the_patience_of_its_build() -> None:
-    migration, waits = import_module("usage.migrations.0016_index_notes"), {}
+    waits = {}
 
     def note(execute: Any, sql: str, *rest: Any) -> Any:
         if "CREATE INDEX CONCURRENTLY" in sql or "ATTACH" in sql:
@@ -115,7 +139,7 @@ def test_an_index_is_attached_without_the_patience_of_its_build() -> None:
         cursor.execute("SET lock_timeout = '3s'")
         try:
             with connection.execute_wrapper(note):
-                migration.build(None, SimpleNamespace(connection=connection))
+                build("usage_record_noted")
         finally:
             cursor.execute("RESET lock_timeout")
 

@@ -1,22 +1,9 @@
 """An index of what clients call their requests."""
 
-from typing import Any
-
 from django.db import migrations, models
 from django.db.models import Q
 
-from usage.partitions import index_partitions
-
-NAME = "usage_record_client_request"
-
-
-def build(apps: Any, editor: Any) -> None:
-    index_partitions(editor.connection, NAME, "(client_request_id, id) WHERE NOT (client_request_id = '')", "client")
-
-
-def drop(apps: Any, editor: Any) -> None:
-    with editor.connection.cursor() as cursor:
-        cursor.execute(f"DROP INDEX IF EXISTS {NAME}")
+from usage.partitions import AddIndexByPartition
 
 
 class Migration(migrations.Migration):
@@ -28,13 +15,12 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.SeparateDatabaseAndState(
-            database_operations=[migrations.RunPython(build, drop)],
-            state_operations=[
-                migrations.AddIndex(
-                    "usagerecord",
-                    models.Index(fields=["client_request_id", "id"], name=NAME, condition=~Q(client_request_id="")),
-                )
-            ],
+        AddIndexByPartition(
+            "usagerecord",
+            models.Index(
+                fields=["client_request_id", "id"],
+                name="usage_record_client_request",
+                condition=~Q(client_request_id=""),
+            ),
         )
     ]

@@ -78,6 +78,7 @@ class UsageRecord(models.Model):
             models.Index(fields=["user_id", "id"], name="usage_record_user"),
             models.Index(fields=["token_id", "id"], name="usage_record_token"),
             models.Index(fields=["upstream_model", "id"], name="usage_record_model"),
+            models.Index(fields=["upstream_id", "id"], name="usage_record_upstream"),
             models.Index(fields=["credential_id", "id"], name="usage_record_credential"),
             models.Index(fields=["state", "id"], name="usage_record_state", condition=~Q(state=State.OK)),
             models.Index(fields=["session_id", "id"], name="usage_record_session", condition=~Q(session_id="")),
