@@ -6,8 +6,14 @@ from django.test import Client
 
 from keys.models import Upstream
 from keys.roles import Role, give_role, make_roles
+from tests.usage.waiting import wait_for_a_whole_hour
 
 PASSWORD = "a long password of 1843"
+
+
+@pytest.fixture(autouse=True)
+def _whole_hour() -> None:
+    wait_for_a_whole_hour()
 
 
 def make_user(name: str, team: str = "", role: Role | None = None, **more: object) -> User:

@@ -25,7 +25,7 @@ def test_agents_are_noted_as_the_client_names_them(
 ) -> None:
     headers = {"x-api-key": shared.token, SESSION: "one-session", **headers}
     answer = httpx.post(
-        f"{shared.base_url}/v1/messages", json=question("mock-n1-d0"), headers=headers, trust_env=False, timeout=20
+        f"{shared.base_url}/v1/messages", json=question("mock-n1-d0"), headers=headers, trust_env=False, timeout=60
     )
     assert answer.status_code == 200, answer.text
 

@@ -79,7 +79,7 @@ def site(make_gateway: MakeGateway, provider: str) -> RunningGateway:
 @pytest.fixture
 def new_browser(site: RunningGateway) -> Iterator[Callable[[], httpx.Client]]:
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(httpx.Client(base_url=site.base_url, trust_env=False))
+        yield lambda: stack.enter_context(httpx.Client(base_url=site.base_url, trust_env=False, timeout=60))
 
 
 def sign_on(browser: httpx.Client, **claims: Any) -> str:
@@ -95,7 +95,7 @@ def sign_on(browser: httpx.Client, **claims: Any) -> str:
 
 
 def test_the_login_page_offers_it(site: RunningGateway) -> None:
-    page = httpx.get(f"{site.base_url}/login/", trust_env=False).text
+    page = httpx.get(f"{site.base_url}/login/", trust_env=False, timeout=60).text
 
     assert "Acme login" in page
     assert "/sso/oidc/login/?next=" in page

@@ -13,12 +13,25 @@ from django.db import connection
 from psycopg.rows import dict_row
 
 from bridgeproject.database import conninfo
+from tests.usage.waiting import DEADLINES, PATIENCE_S, wait_for_a_whole_hour
 from usage.records import OpenRecord, RecordWriter, new_record_id
 
 
 @pytest.fixture(autouse=True)
 def _nothing_cached() -> None:
     cache.clear()
+
+
+@pytest.fixture(autouse=True)
+def _whole_hour() -> None:
+    wait_for_a_whole_hour()
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only tests of a deadline have one: a slow machine is no fault of the ledger's."""
+    for deadline in DEADLINES:
+        monkeypatch.setattr(deadline, PATIENCE_S)
 
 
 @pytest.fixture

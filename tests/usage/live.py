@@ -14,6 +14,7 @@ from django.db import connections
 from django.test import Client
 from django.urls import path
 
+from tests.usage.waiting import PATIENCE_S
 from usage import consumers
 from usage.consumers import LiveConsumer
 from usage.live import LiveFeed
@@ -28,9 +29,24 @@ def session_of(user: User) -> SessionStore:
     return SessionStore(client.cookies["sessionid"].value)
 
 
+class Patient(WebsocketCommunicator):
+    """Gives a slow machine time, where a second is the custom."""
+
+    async def connect(self, timeout: float = PATIENCE_S) -> tuple[bool, Any]:  # noqa: ASYNC109  (as in channels)
+        connected: tuple[bool, Any] = await super().connect(timeout)
+        return connected
+
+    async def receive_output(self, timeout: float = PATIENCE_S) -> dict[str, Any]:  # noqa: ASYNC109
+        output: dict[str, Any] = await super().receive_output(timeout)
+        return output
+
+    async def disconnect(self, code: int = 1000, timeout: float = PATIENCE_S) -> None:  # noqa: ASYNC109
+        await super().disconnect(code, timeout)
+
+
 def socket(feed: LiveFeed, user: User, session: SessionStore | None = None, **options: Any) -> WebsocketCommunicator:
     application = URLRouter([path("ws/live/", LiveConsumer.as_asgi(feed=feed, **options))])
-    communicator = WebsocketCommunicator(application, "/ws/live/")
+    communicator = Patient(application, "/ws/live/")
     communicator.scope["user"] = user
     communicator.scope["session"] = session
     return communicator
@@ -47,7 +63,7 @@ class Watcher:
         self._loses = loses
 
     async def take(self) -> None:
-        message = json.loads(await self.communicator.receive_from(timeout=10))
+        message = json.loads(await self.communicator.receive_from(timeout=PATIENCE_S))
         if self._loses():
             self.lost += 1
             return
@@ -59,7 +75,7 @@ class Watcher:
         else:
             await self.communicator.send_to(text_data='{"type":"resync"}')
 
-    async def until(self, condition: Callable[[dict[str, Any]], bool], *, within_s: float = 5) -> None:
+    async def until(self, condition: Callable[[dict[str, Any]], bool], *, within_s: float = PATIENCE_S) -> None:
         async with asyncio.timeout(within_s):
             while not condition(self.values):
                 await self.take()

@@ -17,6 +17,7 @@ from bridgeproject.sockets import has_shown_second_factor
 from tests.gateway import RunningGateway
 from tests.usage.conftest import a_record
 from tests.usage.live import alice, feed, in_thread, no_sockets_left, session_of, socket, watching
+from tests.usage.waiting import PATIENCE_S
 from usage import consumers
 from usage.consumers import NOT_ALLOWED, TOO_BIG, TOO_MANY
 from usage.live import LiveFeed
@@ -45,7 +46,7 @@ async def test_a_big_or_binary_message_ends_the_socket(feed: LiveFeed, alice: Us
     else:
         await watcher.communicator.send_to(text_data=message)
 
-    while (answer := await watcher.communicator.receive_output(timeout=5))["type"] == "websocket.send":
+    while (answer := await watcher.communicator.receive_output())["type"] == "websocket.send":
         pass
     assert answer == {"type": "websocket.close", "code": TOO_BIG}
     await watcher.communicator.disconnect()
@@ -136,8 +137,8 @@ async def test_a_right_that_goes_ends_the_socket(feed: LiveFeed, dsn: str, loss:
         case "other team":
             await charlie.groups.aset([await Group.objects.acreate(name="red")])
 
-    async with asyncio.timeout(5):
-        while (sent := await communicator.receive_output(timeout=5))["type"] == "websocket.send":
+    async with asyncio.timeout(PATIENCE_S):
+        while (sent := await communicator.receive_output())["type"] == "websocket.send":
             pass
     assert sent == {"type": "websocket.close", "code": NOT_ALLOWED}
     await communicator.disconnect()
@@ -158,16 +159,16 @@ def test_a_real_server_looks_at_origin_session_and_size(shared: RunningGateway) 
     cookie = {"Cookie": f"sessionid={session}"}
 
     def opened(*, origin: str = shared.base_url, headers: dict[str, str] = cookie) -> ClientConnection:
-        return connect(address, proxy=None, origin=Origin(origin), additional_headers=headers)
+        return connect(address, proxy=None, origin=Origin(origin), additional_headers=headers, open_timeout=PATIENCE_S)
 
     with pytest.raises(InvalidStatus, match="403"):
         opened(origin="https://elsewhere.example")
     with pytest.raises(InvalidStatus, match="403"):
         opened(headers={})
     with opened() as live:
-        assert json.loads(live.recv(timeout=5))["type"] == "snapshot"
+        assert json.loads(live.recv(timeout=PATIENCE_S))["type"] == "snapshot"
         live.send("x" * 2 * 1024 * 1024)
         with pytest.raises(ConnectionClosed) as closed:
-            deque(iter(lambda: live.recv(timeout=5), None), maxlen=0)
+            deque(iter(lambda: live.recv(timeout=PATIENCE_S), None), maxlen=0)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == TOO_BIG

@@ -10,6 +10,7 @@ from django.core.management import call_command
 
 from keys.ring import key_ring
 from tests.usage.conftest import aside
+from tests.usage.waiting import PATIENCE_S
 from translator.core.compaction.summaries import Summary
 from usage.connection import LedgerConnection
 from usage.models import ConversationSummary
@@ -117,7 +118,7 @@ async def test_one_worker_at_a_time_has_the_right_to_write(store: SummaryStore, 
     assert [await other.claim(TALK), await store.claim(TALK)] == [True, False]
 
     await other.close()
-    until = asyncio.get_running_loop().time() + 5
+    until = asyncio.get_running_loop().time() + PATIENCE_S
     while not await store.claim(TALK):
         assert asyncio.get_running_loop().time() < until, "a worker that is gone keeps its claim"
         await asyncio.sleep(0.02)
