@@ -1,9 +1,12 @@
-"""A door between the ledger and Postgres that a test can shut or freeze."""
+"""A door between the ledger and Postgres that a test can shut or freeze: fixture `gate`."""
 
 import asyncio
+import socket
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 
@@ -13,12 +16,16 @@ class Gate:
     def __init__(self, dsn: str) -> None:
         parts = conninfo_to_dict(dsn)
         self._dsn = dsn
-        self._socket = str(Path(str(parts["host"])) / f".s.PGSQL.{parts.get('port', 5432)}")
+        self._path = str(Path(str(parts["host"])) / f".s.PGSQL.{parts.get('port', 5432)}")
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
         self._moving = asyncio.Event()
         self._moving.set()
-        self.port = 0
+        # Never listens: it keeps the port for us, so that nobody else gets it while the gate is shut.
+        self._keeper = socket.socket()
+        self._keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._keeper.bind(("127.0.0.1", 0))
+        self.port: int = self._keeper.getsockname()[1]
 
     @property
     def dsn(self) -> str:
@@ -26,7 +33,6 @@ class Gate:
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def shut(self) -> None:
         """Refuse connections and cut those there are, as a server that stopped."""
@@ -37,6 +43,11 @@ class Gate:
             pipe.cancel()
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
+    async def close(self) -> None:
+        """Shut it for good."""
+        await self.shut()
+        self._keeper.close()
+
     def freeze(self) -> None:
         """Let nothing through, as a server that hangs."""
         self._moving.clear()
@@ -45,7 +56,12 @@ class Gate:
         self._moving.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner_reader, inner_writer = await asyncio.open_unix_connection(self._socket)
+        server = self._server
+        inner_reader, inner_writer = await asyncio.open_unix_connection(self._path)
+        if server is None or self._server is not server:  # it was shut meanwhile
+            for one in (writer, inner_writer):
+                one.close()
+            return
         for source, sink in ((reader, inner_writer), (inner_reader, writer)):
             pipe = asyncio.create_task(self._pump(source, sink))
             self._pipes.add(pipe)
@@ -63,3 +79,11 @@ class Gate:
             sink.close()
             with suppress(ConnectionError, asyncio.CancelledError):
                 await sink.wait_closed()
+
+
+@pytest.fixture
+async def gate(dsn: str) -> AsyncIterator[Gate]:
+    gate = Gate(dsn)
+    await gate.open()
+    yield gate
+    await gate.close()

@@ -13,24 +13,19 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.the_sum import check_the_sum
-from tests.usage.gate import Gate
+from tests.usage.gate import Gate, gate
 from tests.usage.test_budgets import a_budget
 from tests.usage.test_records import settled
+from tests.usage.waiting import eventually
 from tests.usage.worker import STREAMS
 from usage.connection import LedgerConnection
 from usage.leases import LOOKS, Watch, beat_and_look, close_as_lost
 from usage.records import RecordWriter
 
+__all__ = ["gate"]
+
 Query = Callable[..., list[dict[str, Any]]]
 Process = asyncio.subprocess.Process
-
-
-@pytest.fixture
-async def gate(dsn: str) -> AsyncIterator[Gate]:
-    gate = Gate(dsn)
-    await gate.open()
-    yield gate
-    await gate.shut()
 
 
 @pytest.fixture
@@ -63,6 +58,34 @@ def truth(tmp_path: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in (tmp_path / "truth").read_bytes().splitlines()]
 
 
+async def attempts_go_on(tmp_path: Path, *, count: int = 4 * STREAMS) -> None:
+    """Wait until so many attempts more have begun."""
+    file = tmp_path / "truth"
+
+    def begun() -> int:
+        return file.read_bytes().count(b"\n") if file.exists() else 0
+
+    enough = begun() + count
+    await eventually(lambda: begun() >= enough)
+
+
+def spooled_ids(tmp_path: Path) -> set[str]:
+    lines = [line for spool in (tmp_path / "spool").glob("*.spool") for line in spool.read_bytes().splitlines(True)]
+    rows = [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+    return {row["id"] for row in rows if "id" in row}
+
+
+async def all_ends_are_spooled(query: Query, tmp_path: Path) -> None:
+    """Wait until what the worker's connections left open in Postgres has its end on the disk."""
+
+    def open_ids() -> set[str]:
+        return {str(row["id"]) for row in query("SELECT id FROM usage_usagerecord WHERE state = 'open'")}
+
+    here = "datname = current_database() AND application_name = 'bridge-ledger'"
+    await eventually(lambda: not query(f"SELECT pid FROM pg_stat_activity WHERE {here}"))  # noqa: S608
+    await eventually(lambda: (ids := spooled_ids(tmp_path)) and open_ids() <= ids)
+
+
 def records(query: Query) -> list[dict[str, Any]]:
     return query("SELECT * FROM usage_usagerecord")
 
@@ -87,7 +110,7 @@ async def test_a_killed_worker_loses_no_record(
     a_budget(query, limit=10**9)
     for _ in range(2):
         process = await start()
-        await asyncio.sleep(0.7)
+        await attempts_go_on(tmp_path)
         process.kill()
         await process.wait()
 
@@ -104,7 +127,7 @@ async def test_a_stopped_worker_settles_everything(
 ) -> None:
     a_budget(query, limit=10**9)
     processes = await asyncio.gather(start(), start())
-    await asyncio.sleep(0.7)
+    await attempts_go_on(tmp_path, count=8 * STREAMS)
     for process in processes:
         process.send_signal(signal.SIGTERM)
     assert [await process.wait() for process in processes] == [0, 0]
@@ -120,11 +143,13 @@ async def test_an_outage_under_load_loses_no_record(
     a_budget(query, limit=10**9)
     process = await start()
     for _ in range(2):
-        await asyncio.sleep(0.4)
+        await attempts_go_on(tmp_path)
         await gate.shut()
-        await asyncio.sleep(0.6)
+        await eventually(lambda: spooled_ids(tmp_path))
+        await asyncio.sleep(0.5)
         await gate.open()
-    await asyncio.sleep(1)
+        await eventually(lambda: not spooled_ids(tmp_path))
+    await attempts_go_on(tmp_path)
     process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0
 
@@ -136,9 +161,9 @@ async def test_a_worker_killed_during_an_outage_leaves_its_spool(
 ) -> None:
     a_budget(query, limit=10**9)
     process = await start()
-    await asyncio.sleep(0.7)
+    await attempts_go_on(tmp_path)
     await gate.shut()
-    await asyncio.sleep(0.5)
+    await all_ends_are_spooled(query, tmp_path)
     process.kill()
     await process.wait()
     assert list((tmp_path / "spool").glob("*.spool"))

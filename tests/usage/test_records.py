@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.usage.conftest import a_record
+from tests.usage.waiting import eventually
 from usage.records import LedgerUnavailable, OpenRecord, RecordWriter, Settlement
 from usage.states import Source, State
 
@@ -30,11 +31,7 @@ def an_end(record: OpenRecord, **changes: Any) -> Settlement:
 
 async def settled(writer: RecordWriter) -> None:
     """Wait until nothing is queued."""
-    for _ in range(2000):
-        if not writer.backlog:
-            return
-        await asyncio.sleep(0.005)
-    pytest.fail("the writer has a backlog after ten seconds")
+    await eventually(lambda: not writer.backlog)
 
 
 async def test_an_open_record_is_committed_when_open_returns(writer: RecordWriter, query: Query) -> None:
@@ -161,7 +158,8 @@ async def test_a_client_that_leaves_while_its_record_opens_leaves_a_refused_one(
             await asyncio.sleep(0.001)
         task.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.sleep(0.05)
+    # When the second of these is in, the batch of the first is over, and with it all that was asked before.
+    results += [await writer.open(a_record()) for _ in range(2)]
     await settled(writer)
 
     opened = sum(result is None for result in results)
