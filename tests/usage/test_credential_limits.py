@@ -1,8 +1,10 @@
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
+import time_machine
 from limits.aio.storage import MemoryStorage, Storage
 
 from tests.keys.pools import credential
@@ -16,8 +18,15 @@ def ignore(_: bool) -> None:
     pass
 
 
+@pytest.fixture
+def minute() -> Iterator[None]:
+    """A minute of the clock that has just begun: when one ends, what was counted in it weighs a little less."""
+    with time_machine.travel(datetime(2030, 1, 1, 0, 0, 1, tzinfo=UTC)):
+        yield
+
+
 @pytest.fixture(params=["memory", "redis"])
-async def limits(request: pytest.FixtureRequest) -> AsyncIterator[Limits]:
+async def limits(request: pytest.FixtureRequest, minute: None) -> AsyncIterator[Limits]:
     """Make workers that count in one store; each has a connection of its own."""
     made: list[Storage] = []
     if request.param == "memory":
