@@ -16,6 +16,7 @@ from django.urls import reverse
 from tests.e2e.client import question
 from tests.gateway import RunningGateway
 from tests.usage.people import a_lead, as_, settle
+from tests.usage.waiting import PATIENCE_S
 from usage.models import UsageRecord
 from usage.reports import RECORD_COLUMNS
 
@@ -85,8 +86,9 @@ def test_a_value_that_no_header_has_is_no_more_than_a_line_of_the_log(shared: Ru
 
 def test_a_token_finds_its_request_by_either_id(shared: RunningGateway) -> None:
     headers = {"x-api-key": shared.token, "x-client-request-id": "asked-twice"}
-    with httpx.Client(base_url=shared.base_url, headers=headers, trust_env=False, timeout=10) as client:
+    with httpx.Client(base_url=shared.base_url, headers=headers, trust_env=False, timeout=PATIENCE_S) as client:
         first, last = (client.post("/v1/messages", json=question("mock-n1-d0")).headers["request-id"] for _ in range(2))
+        shared.settled()  # what is told of a request changes when it is settled
         told = {name: client.get(f"/usage/api/requests/{name}").json() for name in (first, last, "asked-twice")}
 
     assert (told[first]["request_id"], told[first]["client_request_id"]) == (first, "asked-twice")
