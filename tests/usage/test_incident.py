@@ -65,7 +65,9 @@ def broken(dsn: str, tmp_path: Path) -> datetime:
         *[(blue | {"request_id": f"req_{place}"}, end) for place in range(6)],
         (blue | {"request_id": "req_0", "attempt": 2}, end),
     )
-    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    moment = timezone.now()
+    UsageRecord.objects.update(started_at=moment)  # one minute: it is by minutes that a beginning is looked for
+    hour = moment.replace(minute=0, second=0, microsecond=0)
     bob = User.objects.create_user("bob")
     for _ in range(5):
         add_record(bob, age=3 * HOUR, credential_label="second key", upstream_name="provider")
