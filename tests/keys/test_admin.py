@@ -174,8 +174,9 @@ def test_the_list_shows_the_load_of_all_live_workers_against_the_limits(
     client_of, alice: User, credential: Credential
 ) -> None:
     Credential.objects.update(concurrency=10, rpm=60)
-    Worker.objects.create(id="one", loads={credential.pk: [2, 5, 700]})
-    Worker.objects.create(id="two", loads={credential.pk: [1, 1, 0], 999: [1, 1, 1]})
+    lasting = timezone.now() + timedelta(minutes=5)  # however long the pages take
+    Worker.objects.create(id="one", loads={credential.pk: [2, 5, 700]}, heartbeat_at=lasting)
+    Worker.objects.create(id="two", loads={credential.pk: [1, 1, 0], 999: [1, 1, 1]}, heartbeat_at=lasting)
     Worker.objects.create(
         id="dead", loads={credential.pk: [9, 9, 9]}, heartbeat_at=timezone.now() - timedelta(seconds=11)
     )

@@ -52,6 +52,7 @@ class Played:
 def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
     played = Played()
     monkeypatch.setattr(outside, "_outside", played)
+    _tests.clear()
     yield played
     _tests.clear()
 

@@ -111,7 +111,7 @@ def test_it_is_written_soon_but_not_on_a_requests_path(alice: User, token: Clien
         await worker.start()
         worker.note(of_token(token), request_id="req_1", user_id=alice.pk)
         assert worker._seen
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while worker._seen:  # noqa: ASYNC110  (it tells nobody)
                 await asyncio.sleep(0.01)
         await worker.close()

