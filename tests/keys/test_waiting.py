@@ -1,63 +1,33 @@
 import asyncio
 import random
-import selectors
 import time
-from collections.abc import Coroutine
 
 import pytest
 
 from keys.waiting import WaitingRoom
-
-
-class Leaping(selectors.SelectSelector):
-    """Waits for nothing: the clock leaps to the end of each wait."""
-
-    now = 1000.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0 if timeout is not None else None)
-        if not ready and timeout is not None:
-            self.now += max(timeout, 0)
-        return ready
-
-
-class LeapingLoop(asyncio.SelectorEventLoop):
-    """A loop on whose clock nothing comes late, whatever else the machine does."""
-
-    def __init__(self) -> None:
-        self._clock = Leaping()
-        super().__init__(self._clock)
-
-    def time(self) -> float:
-        return self._clock.now
-
-
-def leaping(work: Coroutine[None, None, None]) -> None:
-    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
-        runner.run(work)
+from tests.leaping import leaps
 
 
 def room(**values: float) -> WaitingRoom:
     return WaitingRoom(jitter=random.Random(1).random, **{"size": 100, "patience_s": 10.0, **values})  # type: ignore[arg-type]  # noqa: S311
 
 
-def test_two_hundred_that_wait_do_not_wake_at_once() -> None:
+@leaps
+async def test_two_hundred_that_wait_do_not_wake_at_once() -> None:
     hall = room(size=100, patience_s=5, spacing_s=0.01)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
     let_go: list[float] = []
 
-    async def request(began: float) -> bool:
+    async def request() -> bool:
         went = await hall.wait(0.2)
         if went:
-            let_go.append(asyncio.get_running_loop().time() - began)
+            let_go.append(loop.time() - began)
         return went
 
-    async def all_ask() -> None:
-        now = asyncio.get_running_loop().time()
-        answers = await asyncio.gather(*(request(now) for _ in range(200)))
-        assert answers.count(True) == 100
+    answers = await asyncio.gather(*(request() for _ in range(200)))
 
-    leaping(all_ask())
-
+    assert answers.count(True) == 100
     assert min(let_go) >= 0.2 - 1e-6
     # One each ten to twenty milliseconds: ten in any hundred at most.
     assert max(sum(start <= at < start + 0.1 for at in let_go) for start in let_go) <= 10
@@ -72,15 +42,13 @@ async def test_who_would_wait_too_long_is_told_at_once(retry_after_s: float | No
     assert time.monotonic() - began < 5
 
 
-def test_patience_counts_from_the_first_wait() -> None:
-    async def wait_twice() -> None:
-        hall = room(patience_s=0.3)
-        since = asyncio.get_running_loop().time()
+@leaps
+async def test_patience_counts_from_the_first_wait() -> None:
+    hall = room(patience_s=0.3)
+    since = asyncio.get_running_loop().time()
 
-        assert await hall.wait(0.2, since=since)
-        assert not await hall.wait(0.2, since=since)
-
-    leaping(wait_twice())
+    assert await hall.wait(0.2, since=since)
+    assert not await hall.wait(0.2, since=since)
 
 
 async def test_who_leaves_makes_room() -> None:

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from keys.entries import RouteEntry, Target, TokenEntry
+from tests.leaping import leaps
 from tests.translator.core.test_compaction import fulfilled, loop
 from tests.translator.test_long_history import a_call, a_model
 from tests.translator.test_playground import goal
@@ -76,7 +77,7 @@ class Store:
 class Desk:
     """A compactor, and what it asks for."""
 
-    def __init__(self, *, body: bytes = WORDS, wait_s: float = 1.0, store: Store | None = None) -> None:
+    def __init__(self, *, body: bytes = WORDS, wait_s: float = 60, store: Store | None = None) -> None:
         self.store = store or Store()
         self.asked: list[tuple[SummaryCall, Caller]] = []
         self.body = body
@@ -107,6 +108,14 @@ class Desk:
             await self.compactor.grant(wish, call, caller)
         prepared = call.prepare(replace(goal(), model=model), ())
         return prepared.told.get("bridge-compaction", "").partition(";")[0]
+
+
+async def written() -> None:
+    """Wait for the summaries that are being written, or looked for."""
+    async with asyncio.timeout(30):
+        while any(task.get_name() == "summary" for task in asyncio.all_tasks()):  # noqa: ASYNC110  (they tell nobody)
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)  # for what is done once they are over
 
 
 async def test_nothing_is_asked_or_read_for_what_fits() -> None:
@@ -168,26 +177,28 @@ async def test_calls_at_once_share_one_task_and_later_ones_its_words() -> None:
     assert (len(desk.asked), desk.store.reads) == (1, 2)
 
 
+@leaps
 async def test_who_waited_long_enough_goes_on_and_the_next_turn_gets_it() -> None:
     desk = Desk(wait_s=0.01)
     desk.may_answer.clear()
 
     assert await desk.turn(a_call()) == "trim"
     desk.may_answer.set()
-    await asyncio.sleep(0.01)
+    await written()
 
     assert await desk.turn(a_call(41)) == "summary"
     assert len(desk.asked) == 1
 
 
+@leaps
 async def test_while_it_fits_nobody_waits() -> None:
     desk = Desk(wait_s=60)
     desk.may_answer.clear()
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         assert [await desk.turn(a_call(27)), await desk.turn(a_call(27))] == ["", ""]
     desk.may_answer.set()
-    await asyncio.sleep(0.01)
+    await written()
 
     assert (await desk.turn(a_call(28)), len(desk.asked)) == ("summary", 1)
 
@@ -213,6 +224,7 @@ async def test_a_call_that_failed_fails_no_other(caplog: pytest.LogCaptureFixtur
     assert "line of a log" not in caplog.text
 
 
+@leaps
 async def test_another_workers_summary_is_found_and_also_a_newer_one() -> None:
     store = Store()
     first, second = Desk(store=store), Desk(store=store)
@@ -221,7 +233,7 @@ async def test_another_workers_summary_is_found_and_also_a_newer_one() -> None:
 
     grown = next(turns for turns in range(41, 90) if wants_more(first, turns))
     assert await first.turn(a_call(grown)) == "summary"
-    await asyncio.sleep(0.01)
+    await written()
     assert await second.turn(a_call(grown + 1)) == "summary"
     assert (len(first.asked), second.asked) == (2, [])
 
@@ -233,6 +245,7 @@ def wants_more(desk: Desk, turns: int) -> bool:
     return plan is not None and plan.wanted is not None
 
 
+@leaps
 async def test_of_two_workers_one_writes_and_the_other_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LOOK_EVERY_S", 0.01)
     store = Store()
@@ -256,6 +269,7 @@ async def test_a_client_that_goes_another_way_again_and_again_always_gets_the_ne
     assert len(desk.asked) == 12
 
 
+@leaps
 async def test_where_the_other_worker_fails_the_waiting_one_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LOOK_EVERY_S", 0.01)
     store = Store()
@@ -270,6 +284,7 @@ async def test_where_the_other_worker_fails_the_waiting_one_writes(monkeypatch: 
     assert await turns == ["trim", "summary"]
 
 
+@leaps
 async def test_a_summary_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SUMMARY_S", 0.05)
     desk = Desk()
@@ -317,6 +332,7 @@ async def test_conversations_that_nobody_goes_on_with_are_forgotten(monkeypatch:
     assert desk.store.reads - reads == 2
 
 
+@leaps
 async def test_a_worker_writes_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "AT_ONCE_MAX", 1)
     desk = Desk(wait_s=0.01)
@@ -329,6 +345,7 @@ async def test_a_worker_writes_so_many_at_once_and_no_more(monkeypatch: pytest.M
     await desk.compactor.close()
 
 
+@leaps
 async def test_closing_gives_up_what_is_being_written() -> None:
     desk = Desk(wait_s=0.01)
     desk.may_answer.clear()

@@ -3,29 +3,40 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client import REGISTRY
 
+from tests.leaping import LeapingLoop, leaping
+from translator import lateness
 from translator.lateness import EVERY_S, Lateness
 
 HELD_UP = "the event loop was held up"
 
 
-@pytest.fixture
-async def lateness() -> AsyncIterator[Lateness]:
-    made = Lateness()
-    made.start()
-    await asyncio.sleep(2 * EVERY_S)
-    yield made
-    await made.close()
+@pytest.fixture(autouse=True)
+def warnings_are_heard(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
 
 
-async def hold_up(seconds: float) -> None:
-    """Do what no code may do, then let the loop find out."""
-    time.sleep(seconds)  # noqa: ASYNC251
-    await asyncio.sleep(2 * EVERY_S)
+def shown_after(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> float:
+    """Hold a loop up so long, one time after the other, and return what is shown then."""
+
+    async def work() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, LeapingLoop)
+        monkeypatch.setattr(lateness, "time", SimpleNamespace(monotonic=loop.time))
+        made = Lateness()
+        made.start()
+        await asyncio.sleep(2 * EVERY_S)
+        for length_s in seconds:
+            loop.hold_up(length_s)
+            await asyncio.sleep(2 * EVERY_S)
+        await made.close()
+        return shown()
+
+    return leaping(work())
 
 
 def shown() -> float:
@@ -34,25 +45,32 @@ def shown() -> float:
     return value
 
 
-async def test_a_loop_that_runs_is_hardly_late(lateness: Lateness, caplog: pytest.LogCaptureFixture) -> None:
-    assert shown() < 0.3
+def test_a_loop_that_runs_is_hardly_late(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    assert shown_after(monkeypatch) < 0.3
     assert HELD_UP not in caplog.text
 
 
-async def test_a_short_hold_up_is_shown_and_not_worth_a_warning(
-    lateness: Lateness, caplog: pytest.LogCaptureFixture
+def test_a_short_hold_up_is_shown_and_not_worth_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await hold_up(0.6)
-
-    assert 0.3 <= shown() < 1
+    assert 0.3 <= shown_after(monkeypatch, 0.6) < 1
     assert HELD_UP not in caplog.text
 
 
-async def test_a_long_one_is_told_of_once_with_its_length(lateness: Lateness, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        await hold_up(1.6)
-        await hold_up(1.3)
-
-    assert 1.3 <= shown() < 2.5
+def test_a_long_one_is_told_of_once_with_its_length(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert 1.3 <= shown_after(monkeypatch, 1.6, 1.3) < 2.5
     [warning] = [record.getMessage() for record in caplog.records if HELD_UP in record.getMessage()]
     assert 1.3 <= float(warning.split()[-5]) <= 2.5
+
+
+async def test_what_really_holds_a_loop_up_is_shown() -> None:
+    made = Lateness()
+    made.start()
+    await asyncio.sleep(EVERY_S / 5)
+    time.sleep(0.6)  # noqa: ASYNC251  (what no code may do)
+    await asyncio.sleep(EVERY_S)
+    await made.close()
+
+    assert shown() >= 0.3

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from translator.offload import INSIDE_BYTES_MAX, LARGE_BYTES, THREADS, is_crowded, off_loop
+from translator.offload import INSIDE_BYTES_MAX, LARGE_BYTES, THREADS, _inside, is_crowded, off_loop
 
 INSIDE_MAX = 20
 SIZE = INSIDE_BYTES_MAX // INSIDE_MAX + 1
@@ -22,8 +22,8 @@ async def gate() -> AsyncIterator[threading.Event]:
 
 
 async def empty() -> None:
-    async with asyncio.timeout(5):
-        while is_crowded(LARGE_BYTES):  # noqa: ASYNC110  (it tells nobody)
+    async with asyncio.timeout(30):
+        while _inside:  # noqa: ASYNC110  (it tells nobody)
             await asyncio.sleep(0.01)
 
 
@@ -36,7 +36,7 @@ async def test_work_that_waits_leaves_room_for_names_and_spools(gate: threading.
     waiting = [asyncio.create_task(off_loop(SIZE, gate.wait)) for _ in range(INSIDE_MAX)]
     await asyncio.sleep(0)
 
-    assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), 1) == "free"
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), 30) == "free"
 
     gate.set()
     assert all(await asyncio.gather(*waiting))
@@ -58,9 +58,17 @@ async def test_one_too_many_is_told_so_and_small_ones_are_not(gate: threading.Ev
 
 
 async def test_work_whose_client_is_gone_counts_until_its_thread_is_free(gate: threading.Event) -> None:
-    waiting = [asyncio.create_task(off_loop(SIZE, gate.wait)) for _ in range(THREADS)]
+    begun = threading.Semaphore(0)
+
+    def work() -> bool:
+        begun.release()
+        return gate.wait()
+
+    waiting = [asyncio.create_task(off_loop(SIZE, work)) for _ in range(THREADS)]
     later = [asyncio.create_task(off_loop(SIZE, gate.wait)) for _ in range(INSIDE_MAX - THREADS)]
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0)
+    for _ in range(THREADS):
+        assert await asyncio.to_thread(begun.acquire, timeout=30)
     for task in waiting:
         task.cancel()
     await asyncio.sleep(0)

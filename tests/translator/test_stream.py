@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.leaping import leaps
 from translator import refusals
 from translator.core.errors import ClientError
 from translator.replies import Begun
@@ -94,13 +95,7 @@ def played(reply: Begun | None = None) -> tuple[Stream, PlayedRun, PlayedRounds]
     return Stream(cast("Run", run), b"", cast("Rounds", rounds)), run, rounds
 
 
-@pytest.fixture
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("translator.stream.TICK_S", 0.01)
-    monkeypatch.setattr("translator.stream.PING_S", 0.03)
-
-
-@pytest.mark.usefixtures("hurry")
+@leaps
 async def test_pings_come_while_the_next_round_is_awaited() -> None:
     stream, run, rounds = played()
 
@@ -115,7 +110,7 @@ async def test_pings_come_while_the_next_round_is_awaited() -> None:
     assert stream.has_ended_well
 
 
-@pytest.mark.usefixtures("hurry")
+@leaps
 async def test_a_stream_that_is_stopped_while_a_round_begins_ends_with_an_error() -> None:
     stream, run, _ = played()
     assert await anext(stream) == b"ping"
@@ -128,7 +123,7 @@ async def test_a_stream_that_is_stopped_while_a_round_begins_ends_with_an_error(
     assert not stream.has_ended_well
 
 
-@pytest.mark.usefixtures("hurry")
+@leaps
 async def test_a_round_that_begins_is_left_with_the_client() -> None:
     stream, run, rounds = played()
     assert await anext(stream) == b"ping"
@@ -141,7 +136,7 @@ async def test_a_round_that_begins_is_left_with_the_client() -> None:
     assert (run.ends, begun.ends) == (["ok"], ["left"])
 
 
-@pytest.mark.usefixtures("hurry")
+@leaps
 async def test_what_goes_wrong_after_good_rounds_ends_the_answer_with_what_there_is() -> None:
     stream, run, rounds = played(Begun(first=b"more"))
     rounds.may_begin.set()
