@@ -33,7 +33,7 @@ from tests.processes import Running
 from tests.upstream import ScriptedUpstream
 
 TEMPLATE = "gateway_template"
-READY_WITHIN_S = 90
+READY_WITHIN_S = 200
 #: Short, so that a test of a silent upstream doesn't take minutes.
 TIMEOUTS = {"connect_timeout_s": 2, "first_byte_timeout_s": 2, "idle_timeout_s": 2, "total_timeout_s": 20}
 #: Several commands in one process: each start of Django takes a second.
@@ -96,7 +96,7 @@ class RunningGateway:
     def stop(self) -> int:
         """Stop it as an operator would, and return its exit status."""
         assert self.running is not None
-        return self.running.stop(within_s=30)
+        return self.running.stop()
 
     def worker_pids(self) -> list[int]:
         """Give the processes that answer: the children, or the one process itself."""
@@ -118,7 +118,7 @@ class RunningGateway:
             env=os.environ | self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         assert done.returncode == 0, f"{words[0]}: {done.stderr}"
@@ -166,7 +166,7 @@ class RunningGateway:
         """Give all usage records, oldest first."""
         return self.sql("SELECT * FROM usage_usagerecord ORDER BY id")
 
-    def settled(self, count: int | None = None, *, within_s: float = 10) -> list[dict[str, Any]]:
+    def settled(self, count: int | None = None, *, within_s: float = 30) -> list[dict[str, Any]]:
         """Wait until no record is open (and there are `count` of them), and give them all."""
         until = time.monotonic() + within_s
         while True:

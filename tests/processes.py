@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Timer
 
 #: A program that hasn't said its line by then is killed.
-START_WITHIN_S = 110
+START_WITHIN_S = 200
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-START_WITHIN_S = 20
+START_WITHIN_S = 60
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ import uvicorn
 from bridgeproject import bodies, connection, lean, pages
 from bridgeproject.connection import BoundedConnection
 
+#: How long a busy machine may take for anything. What isn't closed on purpose stays open for longer.
+PATIENCE_S = 30
 HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n"
 OK = [
     {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]},
@@ -36,7 +38,9 @@ async def serving(app: Any) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def server_of(app: Any) -> AsyncIterator[tuple[uvicorn.Server, int]]:
-    server = uvicorn.Server(uvicorn.Config(app, http=BoundedConnection, lifespan="off", log_config=None))
+    server = uvicorn.Server(
+        uvicorn.Config(app, http=BoundedConnection, lifespan="off", log_config=None, timeout_keep_alive=600)
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
@@ -60,7 +64,7 @@ async def closed_after(reader: asyncio.StreamReader) -> tuple[bytes, float]:
     began = time.monotonic()
     heard = b""
     with suppress(ConnectionError):
-        heard = await asyncio.wait_for(reader.read(), 10)
+        heard = await asyncio.wait_for(reader.read(), PATIENCE_S)
     return heard, time.monotonic() - began
 
 
@@ -71,7 +75,7 @@ async def test_a_head_that_does_not_end_ends_the_connection(monkeypatch: pytest.
         writer.write(sent)
         heard, took_s = await closed_after(reader)
 
-    assert (heard, took_s < 3) == (b"", True)
+    assert (heard, took_s < PATIENCE_S) == (b"", True)
 
 
 async def test_a_head_that_comes_byte_by_byte_gets_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +88,7 @@ async def test_a_head_that_comes_byte_by_byte_gets_no_more_time(monkeypatch: pyt
             await asyncio.sleep(0.1)
 
     heard, took_s = reading.result()
-    assert (heard, took_s < 3) == (b"", True)
+    assert (heard, took_s < PATIENCE_S) == (b"", True)
 
 
 async def test_the_second_request_of_a_connection_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +101,7 @@ async def test_the_second_request_of_a_connection_has_its_own_time(monkeypatch: 
         writer.write(HEAD)
         heard, took_s = await closed_after(reader)
 
-    assert (heard, took_s < 3) == (b"", True)
+    assert (heard, took_s < PATIENCE_S) == (b"", True)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,8 @@ async def test_the_second_request_of_a_connection_has_its_own_time(monkeypatch: 
     [b"x: " + b"y" * 200_000, b"a: b\r\n" * 30_000, b"x" * 200_000],
     ids=["one value", "many headers", "one name"],
 )
-async def test_a_head_too_large_is_refused(flood: bytes) -> None:
+async def test_a_head_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, flood: bytes) -> None:
+    monkeypatch.setattr(connection, "HEAD_S", 600)  # so that it isn't for its time
     async with serving(answer_ok) as port, connected(port) as (reader, writer):
         writer.write(HEAD)
         with suppress(ConnectionError):
@@ -115,14 +120,14 @@ async def test_a_head_too_large_is_refused(flood: bytes) -> None:
         heard, took_s = await closed_after(reader)
 
     assert b"200 OK" not in heard
-    assert took_s < 3
+    assert took_s < PATIENCE_S
 
 
 async def test_a_large_body_is_no_large_head() -> None:
     async with serving(answer_ok) as port, connected(port) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n" + b"x" * 1_000_000)
 
-        assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b"ok"), 10)
+        assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b"ok"), PATIENCE_S)
 
 
 async def test_a_client_that_stops_reading_loses_its_connection(
@@ -152,8 +157,8 @@ async def test_a_client_that_stops_reading_loses_its_connection(
     async with serving(stream) as port:
         with socket.create_connection(("127.0.0.1", port)) as client:
             client.sendall(HEAD + b"\r\n")
-            await asyncio.wait_for(closed.wait(), 5)
-            client.settimeout(5)
+            await asyncio.wait_for(closed.wait(), PATIENCE_S)
+            client.settimeout(PATIENCE_S)
             # What the kernel had taken comes; then the connection is over.
             with suppress(ConnectionResetError):
                 while await asyncio.to_thread(client.recv, 1_000_000):
@@ -178,7 +183,7 @@ async def test_a_page_takes_no_body_that_it_would_have_to_write_to_disk(settings
         for size, status in ((0, b"200"), (limit, b"200"), (limit + 1, b"413")):
             async with connected(port) as (reader, writer):
                 writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
-                assert status in await asyncio.wait_for(reader.readline(), 10)
+                assert status in await asyncio.wait_for(reader.readline(), PATIENCE_S)
 
     assert [len(body) for body in bodies_seen] == [0, limit]
 
@@ -192,8 +197,8 @@ async def test_a_page_waits_so_long_for_its_body(monkeypatch: pytest.MonkeyPatch
     async with serving(app) as port, connected(port) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nx")
 
-        assert b"408" in await asyncio.wait_for(reader.readline(), 5)
-        assert (await closed_after(reader))[1] < 3
+        assert b"408" in await asyncio.wait_for(reader.readline(), PATIENCE_S)
+        assert (await closed_after(reader))[1] < PATIENCE_S
 
 
 ASK = HEAD + b"\r\n"
@@ -222,7 +227,7 @@ async def test_who_asks_a_server_that_leaves_is_told_to_connect_anew(monkeypatch
 async def test_a_connection_to_a_replaced_worker_serves_once_more(
     monkeypatch: pytest.MonkeyPatch, has_asked: bool
 ) -> None:
-    monkeypatch.setattr(BoundedConnection, "linger_s", 5.0)
+    monkeypatch.setattr(BoundedConnection, "linger_s", 600.0)
     async with server_of(answer_ok) as (server, port), connected(port) as (reader, writer):
         if has_asked:
             writer.write(ASK)
@@ -249,4 +254,4 @@ async def test_a_connection_that_nobody_uses_is_closed_at_the_end(monkeypatch: p
         server.should_exit = True
         heard, took_s = await closed_after(reader)
 
-    assert (heard, took_s < 5) == (b"", True)
+    assert (heard, took_s < PATIENCE_S) == (b"", True)

@@ -13,7 +13,7 @@ from members.models import AuditEntry
 from tests.made_up_team import make_up
 from usage.models import Budget, Price, UsageRecord
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.django_db
 
 QUERIES_MAX = 25
 #: Pages that lead elsewhere or belong to nobody.
