@@ -99,7 +99,8 @@ CHANNEL_LAYERS: dict[str, dict[str, object]] = {
 }
 
 # smtp://user:password@host:25; `smtps:` for TLS from the start, `smtp+starttls:` for TLS after a greeting.
-_smtp = urlsplit(env_secret("BRIDGE_SMTP_URL") or "smtp://localhost:25")
+_smtp_url = env_secret("BRIDGE_SMTP_URL")
+_smtp = urlsplit(_smtp_url or "smtp://localhost:25")
 MAILERS = {
     "default": {
         "BACKEND": "django.core.mail.backends.smtp.EmailBackend",
@@ -114,6 +115,8 @@ MAILERS = {
         },
     }
 }
+#: Whether members are reminded of what ends; without a mail server of the team's that would only fill the log.
+MAILS_MEMBERS = bool(_smtp_url)
 #: Who is told of credentials that somebody must look after.
 ALERT_EMAILS = env_list("BRIDGE_ALERT_EMAILS")
 ALERT_WEBHOOK = env_secret("BRIDGE_ALERT_WEBHOOK")

@@ -326,6 +326,8 @@ class ClientToken(models.Model):
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    #: When its member was told that it ends soon, or rotated it.
+    reminded_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         ordering = ["user__username", "name"]

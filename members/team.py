@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.contrib.auth.models import Group, User
 
@@ -75,8 +74,3 @@ def share_percent(own: Figures, whole: Figures) -> int | None:
     """Return somebody's share of what a team used: of the cost, else of the tokens; None where there is none."""
     part, all_of_it = (own.cost_nano, whole.cost_nano) if whole.cost_nano else (own.tokens, whole.tokens)
     return round(100 * part / all_of_it) if all_of_it else None
-
-
-def expires_soon(token: ClientToken, now: datetime) -> bool:
-    """Tell whether a token ends within a week, or has ended."""
-    return (token.expires_at - now).days < 7

@@ -14,7 +14,6 @@ from members.access import member_of, span_of
 from members.budgets import budgets_of_team
 from members.team import (
     by_person,
-    expires_soon,
     leads_of,
     members_of,
     sees_members,
@@ -22,7 +21,7 @@ from members.team import (
     teams_for,
     tokens_of,
 )
-from members.tokens import is_usable
+from members.tokens import expires_soon, is_usable
 
 
 @require_safe

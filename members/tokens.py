@@ -62,10 +62,17 @@ def offered_limits(user: Any) -> list[Limits]:
 def rotate_token(token: ClientToken, *, grace: timedelta) -> tuple[ClientToken, str]:
     """Issue a successor with the same name and limits; the old token expires after `grace` at the latest."""
     now = timezone.now()
-    ClientToken.objects.filter(pk=token.pk, expires_at__gt=now + grace).update(expires_at=now + grace)
+    own = ClientToken.objects.filter(pk=token.pk)
+    own.filter(expires_at__gt=now + grace).update(expires_at=now + grace)
+    own.update(reminded_at=now)
     life = max(token.expires_at - token.created_at, LIFE_MIN)
     return issue_token(token.user, token.name, life=life, **limits_of(token).as_arguments())
 
 
 def is_usable(token: ClientToken, now: datetime) -> bool:
     return token.revoked_at is None and token.expires_at > now
+
+
+def expires_soon(token: ClientToken, now: datetime) -> bool:
+    """Tell whether a token ends within a week, or has ended."""
+    return token.expires_at - now < timedelta(days=7)

@@ -20,7 +20,7 @@ from members.budgets import budgets_of
 from members.cache_misses import dearest, find_misses
 from members.setups import setups
 from members.story import tell, turns_of
-from members.tokens import is_usable
+from members.tokens import expires_soon, is_usable
 from usage.models import Price
 
 DAYS_MAX = 90
@@ -49,7 +49,15 @@ def home(request: HttpRequest) -> HttpResponse:
         "sessions": sessions.latest_sessions(user_id, figures.first_day(session_days, now)),
         "session_days": session_days if session_days < days else None,
         "budgets": budgets_of(request.user, now),
-        "tokens": [{"row": token, "is_usable": is_usable(token, now), "leak": leaks.get(token.pk)} for token in tokens],
+        "tokens": [
+            {
+                "row": token,
+                "is_usable": is_usable(token, now),
+                "ends_soon": expires_soon(token, now),
+                "leak": leaks.get(token.pk),
+            }
+            for token in tokens
+        ],
         "setups": setups(base_url(request)),
     }
     return render(request, "members/home.html", context)

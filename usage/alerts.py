@@ -63,7 +63,7 @@ def tell(subject: str, text: str, *, emails: Sequence[str], webhook: str, body: 
     if emails:
         try:
             send_mail(subject, text, None, list(emails))
-        except OSError as exc:  # SMTP errors are among them
+        except (OSError, ValueError) as exc:  # SMTP errors are among the first; an address may be none
             logger.error("the warning could not be mailed: %s", exc)
     if webhook:
         try:

@@ -18,6 +18,7 @@ from keys.tasks import end_task
 from usage.alerts import Addresses, listed, tell
 from usage.connection import AWAY, LedgerConnection
 from usage.leak_alerts import tell_of_leaks
+from usage.token_alerts import remind_of_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -105,8 +106,11 @@ class PoolAlerts:
             try:
                 await self.look()
                 await tell_of_leaks(self._connection, self._addresses)
+                await remind_of_tokens(self._connection)
             except (psycopg.Error, *AWAY) as exc:
-                logger.warning("nobody looks for quarantined credentials and leaks now: %s", type(exc).__name__)
+                logger.warning(
+                    "nobody looks for quarantined credentials, leaks and ending tokens now: %s", type(exc).__name__
+                )
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _quarantined(self) -> list[Trouble]:
