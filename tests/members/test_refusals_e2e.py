@@ -66,6 +66,17 @@ def sent(running: RunningGateway, way: Way, plain: str) -> httpx.Response:
     return httpx.post(f"{running.base_url}{way.path}", json=way.body, headers=headers, trust_env=False, timeout=60)
 
 
+def turned_away(running: RunningGateway, way: Way, plain: str) -> httpx.Response:
+    """Send it until the worker that gets it knows what was changed; give that answer."""
+
+    def answered() -> httpx.Response | None:
+        answer = sent(running, way, plain)
+        return answer if answer.status_code == way.status else None
+
+    answer: httpx.Response = until(answered, within_s=30)
+    return answer
+
+
 def refusals(running: RunningGateway) -> dict[str, dict[str, Any]]:
     rows = running.sql("SELECT * FROM keys_tokenrefusal")
     return {row["request_id"]: row for row in rows}
@@ -79,11 +90,7 @@ def test_the_last_refusal_of_a_token_is_kept(running: RunningGateway, tokens: di
     )
     running.execute(way.prepare, [token["id"]])
 
-    def turned_away() -> httpx.Response | None:
-        answer = sent(running, way, plain)
-        return answer if answer.status_code == way.status else None
-
-    answer = until(turned_away, within_s=30)
+    answer = turned_away(running, way, plain)
     kept = until(lambda: refusals(running).get(answer.headers["request-id"]), within_s=30)
 
     assert (kept["token_id"], kept["status"], kept["path"]) == (token["id"], way.status, way.path)
@@ -92,7 +99,7 @@ def test_the_last_refusal_of_a_token_is_kept(running: RunningGateway, tokens: di
 
 
 def test_what_an_upstream_refused_has_a_record_and_strangers_leave_nothing(running: RunningGateway) -> None:
-    failed = sent(running, Way(status=400, message="", body=question("script/status=400")), running.token)
+    failed = turned_away(running, Way(status=400, message="", body=question("script/status=400")), running.token)
     stranger = sent(running, WAYS["body"], "brg_" + "0" * 39)
     # Written later than both, in the order in which they came.
     known = [sent(running, WAYS["body"], running.token) for _ in range(4)]
