@@ -75,14 +75,19 @@ def spooled_ids(tmp_path: Path) -> set[str]:
     return {row["id"] for row in rows if "id" in row}
 
 
+async def connections_are_over(query: Query) -> None:
+    """Wait until Postgres is through with what the ledgers here sent: it goes on after its client is gone."""
+    here = "datname = current_database() AND application_name = 'bridge-ledger'"
+    await eventually(lambda: not query(f"SELECT pid FROM pg_stat_activity WHERE {here}"))  # noqa: S608
+
+
 async def all_ends_are_spooled(query: Query, tmp_path: Path) -> None:
-    """Wait until what the worker's connections left open in Postgres has its end on the disk."""
+    """Wait until what is open in Postgres has its end on the disk."""
 
     def open_ids() -> set[str]:
         return {str(row["id"]) for row in query("SELECT id FROM usage_usagerecord WHERE state = 'open'")}
 
-    here = "datname = current_database() AND application_name = 'bridge-ledger'"
-    await eventually(lambda: not query(f"SELECT pid FROM pg_stat_activity WHERE {here}"))  # noqa: S608
+    await connections_are_over(query)
     await eventually(lambda: (ids := spooled_ids(tmp_path)) and open_ids() <= ids)
 
 
@@ -90,8 +95,9 @@ def records(query: Query) -> list[dict[str, Any]]:
     return query("SELECT * FROM usage_usagerecord")
 
 
-async def clean_up(dsn: str, tmp_path: Path) -> None:
+async def clean_up(dsn: str, query: Query, tmp_path: Path) -> None:
     """Do what the next worker does: replay the spools of the dead, then close what they left open."""
+    await connections_are_over(query)
     writer = RecordWriter(dsn, tmp_path / "spool", "survivor")
     await writer.start()
     connection, watch = LedgerConnection(dsn), Watch()
@@ -114,7 +120,7 @@ async def test_a_killed_worker_loses_no_record(
         process.kill()
         await process.wait()
 
-    await clean_up(dsn, tmp_path)
+    await clean_up(dsn, query, tmp_path)
 
     attempts = truth(tmp_path)
     assert len(attempts) > 2 * STREAMS
@@ -168,6 +174,6 @@ async def test_a_worker_killed_during_an_outage_leaves_its_spool(
     await process.wait()
     assert list((tmp_path / "spool").glob("*.spool"))
 
-    await clean_up(dsn, tmp_path)
+    await clean_up(dsn, query, tmp_path)
 
     check_the_sum(query, records(query), truth(tmp_path), lost=STREAMS // 5)
