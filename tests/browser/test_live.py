@@ -96,3 +96,18 @@ def test_charts_are_drawn(open_page: OpenPage, company: Company) -> None:
     for name in ("tokens", "latency", "errors"):
         expect(page.locator(f'[data-chart="{name}-data"] canvas')).to_be_visible()
     expect(page.locator('[data-chart="tokens-data"] .u-legend')).to_contain_text("cache read")
+
+
+def test_a_phone_shows_the_last_weeks_beside_their_days(open_page: OpenPage, company: Company) -> None:
+    page = open_page(company.walker, INDEX, width=390)
+    calendar = page.locator(".bridge-calendar")
+    room = calendar.locator("..").bounding_box()
+    calendar_box = calendar.bounding_box()
+    name = calendar.locator("tbody th").first.bounding_box()
+    assert room
+    assert calendar_box
+    assert name
+
+    assert calendar_box["width"] > room["width"]
+    assert round(calendar_box["x"] + calendar_box["width"]) == round(room["x"] + room["width"])
+    assert round(name["x"]) == round(room["x"])
