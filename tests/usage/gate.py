@@ -19,6 +19,7 @@ class Gate:
         self._path = str(Path(str(parts["host"])) / f".s.PGSQL.{parts.get('port', 5432)}")
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
+        self._ends: list[asyncio.StreamWriter] = []
         self._moving = asyncio.Event()
         self._moving.set()
         # Never listens: it keeps the port for us, so that nobody else gets it while the gate is shut.
@@ -42,6 +43,9 @@ class Gate:
         for pipe in self._pipes:
             pipe.cancel()
         await asyncio.gather(*self._pipes, return_exceptions=True)
+        for end in self._ends:  # a pipe that was cancelled before it began closed none
+            end.close()
+        self._ends.clear()
 
     async def close(self) -> None:
         """Shut it for good."""
@@ -62,6 +66,7 @@ class Gate:
             for one in (writer, inner_writer):
                 one.close()
             return
+        self._ends += [writer, inner_writer]
         for source, sink in ((reader, inner_writer), (inner_reader, writer)):
             pipe = asyncio.create_task(self._pump(source, sink))
             self._pipes.add(pipe)

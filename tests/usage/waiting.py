@@ -28,10 +28,11 @@ def wait_for_a_whole_hour() -> None:
 
 async def eventually(condition: Callable[[], object]) -> None:
     """Wait until it holds; fail when it doesn't for long."""
-    give_up = time.monotonic() + PATIENCE_S
+    give_up, pause_s = time.monotonic() + PATIENCE_S, 0.005
     while not condition():
         assert time.monotonic() < give_up, f"not within {PATIENCE_S} s"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(pause_s)
+        pause_s = min(0.1, pause_s * 1.2)
 
 
 @contextmanager
