@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 
 from bridgeproject.database import conninfo
 from tests.usage.waiting import DEADLINES, PATIENCE_S, wait_for_a_whole_hour
+from usage.connection import LedgerConnection
 from usage.records import OpenRecord, RecordWriter, new_record_id
 
 
@@ -38,6 +39,21 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def dsn(transactional_db: None) -> str:
     parts = settings.DATABASES["default"] | {"NAME": connection.settings_dict["NAME"]}
     return conninfo(parts)
+
+
+@pytest.fixture(name="connection")
+async def _connection(dsn: str) -> AsyncIterator[LedgerConnection]:
+    """One worker's; another's is `rival`."""
+    one = LedgerConnection(dsn)
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+async def rival(dsn: str) -> AsyncIterator[LedgerConnection]:
+    one = LedgerConnection(dsn)
+    yield one
+    await one.close()
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -16,20 +16,6 @@ __all__ = ["hook"]
 Query = Callable[..., list[dict[str, Any]]]
 
 MAILED = Addresses(emails=["ops@example.com"])
-
-
-@pytest.fixture
-async def connection(dsn: str) -> AsyncIterator[LedgerConnection]:
-    one = LedgerConnection(dsn)
-    yield one
-    await one.close()
-
-
-@pytest.fixture
-async def rival(dsn: str) -> AsyncIterator[LedgerConnection]:
-    one = LedgerConnection(dsn)
-    yield one
-    await one.close()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.usage.conftest import a_record
 from tests.usage.test_records import an_end, settled
@@ -13,13 +11,6 @@ from usage.records import RecordWriter
 Query = Callable[..., list[dict[str, Any]]]
 STATES = "SELECT state, count(*) FROM usage_usagerecord GROUP BY state ORDER BY state"
 HOURS = "SELECT state, sum(attempts)::int AS count FROM usage_usagehour GROUP BY state HAVING sum(attempts) > 0"
-
-
-@pytest.fixture
-async def connection(dsn: str) -> AsyncIterator[LedgerConnection]:
-    connection = LedgerConnection(dsn)
-    yield connection
-    await connection.close()
 
 
 def test_a_beat_that_stands_still_is_death() -> None:

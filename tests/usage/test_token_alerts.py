@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,20 +16,6 @@ from usage.connection import LedgerConnection
 from usage.token_alerts import AT_ONCE, remind_of_tokens
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-async def connection(dsn: str) -> AsyncIterator[LedgerConnection]:
-    one = LedgerConnection(dsn)
-    yield one
-    await one.close()
-
-
-@pytest.fixture
-async def rival(dsn: str) -> AsyncIterator[LedgerConnection]:
-    one = LedgerConnection(dsn)
-    yield one
-    await one.close()
 
 
 @pytest.fixture(autouse=True)
