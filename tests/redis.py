@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import keep_port
+
 START_WITHIN_S = 60
 
 
@@ -18,15 +20,17 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     program = shutil.which("redis-server")
     if program is None:
         pytest.skip("there is no redis-server on this machine")
-    port = free_port()
     folder = tmp_path_factory.mktemp("redis")
-    words = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    with (folder / "log").open("w") as log, subprocess.Popen([*words, "--dir", str(folder)], stdout=log) as server:
+    words = [program, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder), "--port"]
+    with keep_port() as keeper, (folder / "log").open("w") as log:
+        port = keeper.getsockname()[1]
+        server = subprocess.Popen([*words, str(port)], stdout=log)
         try:
             wait_for(port, folder / "log")
             yield f"redis://127.0.0.1:{port}/0"
         finally:
             server.terminate()
+            server.wait()
 
 
 @pytest.fixture
@@ -37,12 +41,6 @@ def redis_url(redis_server: str) -> str:
         connection.sendall(b"FLUSHALL\r\n")
         assert connection.recv(100) == b"+OK\r\n"
     return redis_server
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def wait_for(port: int, log: Path) -> None:

@@ -1,13 +1,14 @@
 """A door between the ledger and Postgres that a test can shut or freeze: fixture `gate`."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.ports import keep_port
 
 
 class Gate:
@@ -22,10 +23,7 @@ class Gate:
         self._ends: list[asyncio.StreamWriter] = []
         self._moving = asyncio.Event()
         self._moving.set()
-        # Never listens: it keeps the port for us, so that nobody else gets it while the gate is shut.
-        self._keeper = socket.socket()
-        self._keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._keeper.bind(("127.0.0.1", 0))
+        self._keeper = keep_port()  # nobody else gets it while the gate is shut
         self.port: int = self._keeper.getsockname()[1]
 
     @property
