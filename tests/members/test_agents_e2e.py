@@ -29,6 +29,8 @@ def test_agents_are_noted_as_the_client_names_them(
     )
     assert answer.status_code == 200, answer.text
 
-    (record,) = [row for row in shared.settled() if row["request_id"] == answer.headers["request-id"]]
-    assert (record["session_id"], record["agent_id"], record["agent_kind"]) == ("one-session", agent_id, agent_kind)
-    assert 0 <= record["queued_ms"] < 5000
+    attempts = [row for row in shared.settled() if row["request_id"] == answer.headers["request-id"]]
+    assert {(row["session_id"], row["agent_id"], row["agent_kind"]) for row in attempts} == {
+        ("one-session", agent_id, agent_kind)
+    }
+    assert all(0 <= row["queued_ms"] < 5000 for row in attempts)
