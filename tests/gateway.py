@@ -12,9 +12,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -33,9 +34,14 @@ from tests.processes import Running
 from tests.upstream import ScriptedUpstream
 
 TEMPLATE = "gateway_template"
-READY_WITHIN_S = 200
-#: Short, so that a test of a silent upstream doesn't take minutes.
-TIMEOUTS = {"connect_timeout_s": 2, "first_byte_timeout_s": 2, "idle_timeout_s": 2, "total_timeout_s": 20}
+READY_WITHIN_S = 300
+#: What a command, or what happens beside a call, may take on a busy machine.
+PATIENCE_S = 180
+#: Long, since a busy machine makes pauses of its own. A test of a silent upstream has its own: `IMPATIENT`.
+TIMEOUTS = {"connect_timeout_s": 30, "first_byte_timeout_s": 60, "idle_timeout_s": 60, "total_timeout_s": 300}
+IMPATIENT = {"first_byte_timeout_s": 2, "idle_timeout_s": 2}
+#: How the connection by which a worker follows the tables is called, and what it says last when it has read them.
+FOLLOWERS = {"bridge_keys": "COMMIT", "bridge_states": "SELECT id, loads FROM keys_worker%"}
 #: Several commands in one process: each start of Django takes a second.
 MANY_COMMANDS = (
     "import json, os; from django.core.management import call_command; "
@@ -55,9 +61,16 @@ class MakeGateway(Protocol):
         upstream: ScriptedUpstream | None = None,
         keys: Sequence[str] = ("sk-one",),
         commands: Sequence[Sequence[str]] = (),
+        prepare: "Callable[[RunningGateway], None] | None" = None,
         server: Path | None = None,
         **environment: str,
-    ) -> "RunningGateway": ...
+    ) -> "RunningGateway":
+        """Make one, and start it.
+
+        Args:
+            prepare: Called before the start, when everything else is in the tables: workers know from the first call on
+                what it adds there.
+        """
 
 
 @dataclass(kw_only=True)
@@ -89,7 +102,7 @@ class RunningGateway:
 
     def is_ready(self) -> bool:
         try:
-            return httpx.get(f"{self.base_url}/readyz", trust_env=False, timeout=2).status_code == 200
+            return httpx.get(f"{self.base_url}/readyz", trust_env=False, timeout=5).status_code == 200
         except httpx.HTTPError:
             return False
 
@@ -118,7 +131,7 @@ class RunningGateway:
             env=os.environ | self.environment,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode == 0, f"{words[0]}: {done.stderr}"
@@ -139,9 +152,12 @@ class RunningGateway:
 
     def add_route(self, alias: str, upstream: str, model: str = "") -> None:
         self.command(*route_words(alias, upstream, model))
+        self.wait_until_known()
 
     def issue_token(self, user: str, *options: str) -> str:
-        return self.command("issue_token", user, *options)
+        token = self.command("issue_token", user, *options)
+        self.wait_until_known()
+        return token
 
     def hurry(self, name: str | None = None, **timeouts: float) -> None:
         """Give an upstream, or all of them, short timeouts; the command has no options for them."""
@@ -150,6 +166,49 @@ class RunningGateway:
         self.execute(
             SQL("UPDATE keys_upstream SET {} WHERE name = %s OR %s::text IS NULL").format(changes), [name, name]
         )
+        self.wait_until_known()
+
+    def wait_until_known(self, channel: str = "bridge_keys") -> None:
+        """Wait until every worker goes by what is in the tables now: those of the directory, or the pool's states.
+
+        A reading may have begun before, and what it found is in use a little after its end: so three of them must end.
+        """
+        if self.running is None or self.running.process.poll() is not None:
+            return
+        until = time.monotonic() + PATIENCE_S
+        for _ in range(3):
+            [now] = self.sql("SELECT clock_timestamp() AS at")
+            while len(self._readings(channel, now["at"])) < self.workers:
+                assert time.monotonic() < until, f"not known: {self.log()[-2000:]}"
+                self.execute(SQL("NOTIFY {}").format(Identifier(channel)))
+                time.sleep(0.05)
+
+    def _readings(self, channel: str, since: datetime) -> list[dict[str, Any]]:
+        return self.sql(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+            " AND state = 'idle' AND query LIKE %s AND query_start > %s",
+            f"bridge {channel}",
+            FOLLOWERS[channel],
+            since,
+        )
+
+    @contextmanager
+    def standing_still(self, *pids: int) -> Iterator[None]:
+        """Stop these workers until the end of the block, and their supervisor too, which would replace them."""
+        assert self.running is not None
+        supervisor = {self.running.pid} - set(pids)
+        try:
+            for pid in (*supervisor, *pids):
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+            try:
+                self.wait_until_known()
+            finally:
+                for pid in supervisor:
+                    os.kill(pid, signal.SIGCONT)
 
     def sql(self, query: str, *values: Any) -> list[dict[str, Any]]:
         with self.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
@@ -166,7 +225,7 @@ class RunningGateway:
         """Give all usage records, oldest first."""
         return self.sql("SELECT * FROM usage_usagerecord ORDER BY id")
 
-    def settled(self, count: int | None = None, *, within_s: float = 30) -> list[dict[str, Any]]:
+    def settled(self, count: int | None = None, *, within_s: float = 60) -> list[dict[str, Any]]:
         """Wait until no record is open (and there are `count` of them), and give them all."""
         until = time.monotonic() + within_s
         while True:
@@ -249,6 +308,7 @@ def _gateways(migrated_template: str, tmp_path_factory: pytest.TempPathFactory) 
         upstream: ScriptedUpstream | None = None,
         keys: Sequence[str] = ("sk-one",),
         commands: Sequence[Sequence[str]] = (),
+        prepare: Callable[[RunningGateway], None] | None = None,
         server: Path | None = None,
         **environment: str,
     ) -> RunningGateway:
@@ -266,6 +326,8 @@ def _gateways(migrated_template: str, tmp_path_factory: pytest.TempPathFactory) 
         printed = one.commands(*to_database, *to_upstream, *commands, ["issue_token", "alice"])
         one.token = printed.splitlines()[-1]
         one.hurry()
+        if prepare is not None:
+            prepare(one)
         made.append(one)
         one.start()
         return one

@@ -44,9 +44,11 @@ def up(data_dir: Path, **settings: str) -> Iterator[Up]:
     try:
         yield Up(text=running.text, running=running)
     finally:
-        children = psutil.Process(running.pid).children(recursive=True)
-        running.process.send_signal(signal.SIGINT)
-        assert running.process.wait(30) == 0
-        running.stop()
-        _, alive = psutil.wait_procs(children, timeout=30)
+        try:
+            children = psutil.Process(running.pid).children(recursive=True)
+            running.process.send_signal(signal.SIGINT)
+            assert running.process.wait(120) == 0
+        finally:
+            running.stop()
+        _, alive = psutil.wait_procs(children, timeout=60)
         assert alive == [], [one.cmdline() for one in alive]

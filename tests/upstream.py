@@ -1,7 +1,10 @@
 """The scripted upstream as a process of its own: fixtures `upstream_process` (a session) and `upstream` (a test)."""
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 from tests import processes
 
 #: So long may an attempt run on whose client is gone.
-LEFT_OVER_S = 5
+LEFT_OVER_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,16 @@ class ScriptedUpstream:
         """Forget scripts, ended attempts, requests and cached prefixes."""
         self.client.post("reset").raise_for_status()
 
-    def wait_for(self, condition: Callable[[dict[str, Any]], bool], *, within_s: float = 30) -> dict[str, Any]:
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Have it take connections and say nothing until the end of the block, to us neither."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
+    def wait_for(self, condition: Callable[[dict[str, Any]], bool], *, within_s: float = 60) -> dict[str, Any]:
         """Poll the truth until it fits; fail when it doesn't in time."""
         until = time.monotonic() + within_s
         while not condition(truth := self.truth()):

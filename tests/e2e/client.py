@@ -11,7 +11,7 @@ import httpx
 
 from tests.gateway import RunningGateway
 
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 #: Made once: reading the certificates costs more than a call, and a client of each call's own would read them anew.
 TLS = ssl.create_default_context()
 
@@ -73,16 +73,20 @@ def opened(gateway: RunningGateway, body: dict[str, Any]) -> Iterator[httpx.Resp
 def ask(gateway: RunningGateway, model: str, text: str = "Hello", **more: Any) -> Seen:
     """Ask for a stream (or, with `stream=False`, a whole answer) and read it to its end."""
     with opened(gateway, question(model, text, **{"stream": True, **more})) as answer:
-        seen = Seen(status=answer.status_code, request_id=answer.headers.get("request-id", ""))
-        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-            seen.headers, seen.body = dict(answer.headers), json.loads(answer.read())
-            return seen
-        try:
-            for event in events_of(answer):
-                seen.events.append(event)
-        except httpx.TransportError:
-            seen.is_broken = True
+        return read_to_the_end(answer)
+
+
+def read_to_the_end(answer: httpx.Response) -> Seen:
+    seen = Seen(status=answer.status_code, request_id=answer.headers.get("request-id", ""))
+    if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+        seen.headers, seen.body = dict(answer.headers), json.loads(answer.read())
         return seen
+    try:
+        for event in events_of(answer):
+            seen.events.append(event)
+    except httpx.TransportError:
+        seen.is_broken = True
+    return seen
 
 
 def events_of(answer: httpx.Response) -> Iterator[dict[str, Any]]:
