@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 from tests.e2e.client import question
 from tests.gateway import RunningGateway
+from tests.upstream import ScriptedUpstream
 
-TIMEOUT_S = 90
+TIMEOUT_S = 180
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,19 @@ async def crowd(gateway: RunningGateway, visits: Iterable[Visit], *, at_once: in
             return await call(gateway, visit)
 
     return await asyncio.gather(*(one(visit) for visit in visits))
+
+
+async def crowd_that_waits(
+    gateway: RunningGateway, upstream: ScriptedUpstream, visits: Iterable[Visit], *, waiting: int
+) -> list[Sight]:
+    """Make the calls all at once; the upstream answers none of them until all but so many have been answered without it."""
+    with upstream.standing_still():
+        calls = [asyncio.create_task(call(gateway, visit)) for visit in visits]
+        with suppress(TimeoutError):  # what came shows that too many were let through
+            async with asyncio.timeout(TIMEOUT_S / 2):
+                while len(pending := [one for one in calls if not one.done()]) > waiting:
+                    await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+    return await asyncio.gather(*calls)
 
 
 async def call(gateway: RunningGateway, visit: Visit) -> Sight:

@@ -25,7 +25,10 @@ def install(*words: str, cwd: Path | None = None) -> None:
     """Install a client, or skip the test where that can't be had."""
     if shutil.which(words[0]) is None:
         pytest.skip(f"{words[0]} is not installed")
-    done = run(*words, cwd=cwd)
+    try:
+        done = run(*words, cwd=cwd)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{words[-1]} can't be installed in time")
     if done.returncode != 0:
         pytest.skip(f"{words[-1]} can't be installed: {done.stderr.strip()[-300:]}")
 

@@ -13,7 +13,7 @@ import httpx
 import openai
 import pytest
 
-from tests.e2e.client import ask, opened, question
+from tests.e2e.client import TIMEOUT_S, ask, opened, question
 from tests.gateway import MakeGateway, RunningGateway
 from tests.processes import ROOT
 from tests.translator.core.upstreams import chunk, finish, usage
@@ -30,7 +30,7 @@ def post(gateway: RunningGateway, body: Any, path: str = "/v1/messages", **heade
     sent = {"x-api-key": gateway.token, "content-type": "application/json"} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
-    return httpx.post(f"{gateway.base_url}{path}", content=content, headers=sent, trust_env=False, timeout=30)
+    return httpx.post(f"{gateway.base_url}{path}", content=content, headers=sent, trust_env=False, timeout=TIMEOUT_S)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,8 @@ def test_a_malformed_request_is_told_what_is_wrong_and_where(one: RunningGateway
     ],
 )
 def test_whoever_has_no_token_of_ours_gets_the_same_401(one: RunningGateway, headers: dict[str, str]) -> None:
-    answer = httpx.post(f"{one.base_url}/v1/messages", json=question("m"), headers=headers, trust_env=False)
+    url = f"{one.base_url}/v1/messages"
+    answer = httpx.post(url, json=question("m"), headers=headers, trust_env=False, timeout=TIMEOUT_S)
 
     assert answer.status_code == 401
     assert answer.json()["error"] == {"type": "authentication_error", "message": "invalid x-api-key"}
@@ -100,7 +101,8 @@ def test_two_different_tokens_of_ours_are_refused(one: RunningGateway) -> None:
 def test_what_is_not_there_is_said_in_json(
     one: RunningGateway, method: str, path: str, status: int, type_: str | None
 ) -> None:
-    answer = httpx.request(method, f"{one.base_url}{path}", headers={"x-api-key": one.token}, trust_env=False)
+    headers = {"x-api-key": one.token}
+    answer = httpx.request(method, f"{one.base_url}{path}", headers=headers, trust_env=False, timeout=TIMEOUT_S)
 
     assert answer.status_code == status
     assert type_ is None or answer.json()["error"]["type"] == type_
@@ -110,7 +112,8 @@ def test_what_is_not_there_is_said_in_json(
     "path", ["/messages", "//v1/messages", "/v1", "/anthropic/v1/messages", "/api/event_logging/batch"]
 )
 def test_a_wrong_base_url_is_told_to_programs_in_json(one: RunningGateway, path: str) -> None:
-    answer = httpx.post(f"{one.base_url}{path}", json={}, headers={"x-api-key": one.token}, trust_env=False)
+    headers = {"x-api-key": one.token}
+    answer = httpx.post(f"{one.base_url}{path}", json={}, headers=headers, trust_env=False, timeout=TIMEOUT_S)
 
     assert answer.status_code == 404
     assert answer.json()["error"] == {"type": "not_found_error", "message": f"there is nothing at {path}"}
@@ -118,7 +121,8 @@ def test_a_wrong_base_url_is_told_to_programs_in_json(one: RunningGateway, path:
 
 
 def test_a_wrong_address_is_told_to_people_on_a_page(one: RunningGateway) -> None:
-    answer = httpx.get(f"{one.base_url}/nothing", headers={"accept": "text/html,*/*;q=0.8"}, trust_env=False)
+    headers = {"accept": "text/html,*/*;q=0.8"}
+    answer = httpx.get(f"{one.base_url}/nothing", headers=headers, trust_env=False, timeout=TIMEOUT_S)
 
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html")
@@ -134,6 +138,7 @@ def test_a_body_over_the_limit_gets_its_413(make_gateway: MakeGateway, upstream_
         content=iter([b"x" * 50_000] * 60),
         headers={"x-api-key": small.token},
         trust_env=False,
+        timeout=TIMEOUT_S,
     )
 
     for answer in (declared, chunked):
@@ -148,17 +153,17 @@ def test_a_compressed_body_is_refused_in_words(one: RunningGateway) -> None:
 
 
 def test_head_of_the_root_is_answered(one: RunningGateway) -> None:
-    assert httpx.head(one.base_url, trust_env=False).status_code == 200
+    assert httpx.head(one.base_url, trust_env=False, timeout=TIMEOUT_S).status_code == 200
 
 
 def test_a_token_that_is_revoked_ends_its_streams(one: RunningGateway, upstream: ScriptedUpstream) -> None:
     token = one.issue_token("leaver")
-    began = time.monotonic()
     leaver = RunningGateway(**{**one.__dict__, "token": token})
 
     with opened(leaver, question("script/ok,frames=2000,gap=20ms", stream=True, max_tokens=9000)) as answer:
         parts = answer.iter_raw()
         next(parts)
+        began = time.monotonic()
         one.execute(
             "UPDATE keys_clienttoken SET revoked_at = now() WHERE user_id = (SELECT id FROM auth_user WHERE username = 'leaver')"
         )
@@ -166,7 +171,7 @@ def test_a_token_that_is_revoked_ends_its_streams(one: RunningGateway, upstream:
 
     assert b"authentication_error" in last
     assert time.monotonic() - began < 30
-    upstream.wait_for(lambda truth: truth["totals"]["open"] == 0, within_s=2)
+    upstream.wait_for(lambda truth: truth["totals"]["open"] == 0)
     assert ask(leaver, "mock-n1-d0").status == 401
 
 
@@ -192,19 +197,19 @@ def test_a_call_that_failed_may_be_made_again_with_its_key(one: RunningGateway, 
 
 
 def test_openai_clients_share_tokens_routes_and_ledger(one: RunningGateway) -> None:
-    client = openai.OpenAI(base_url=f"{one.base_url}/v1", api_key=one.token, max_retries=0)
     messages: Any = [{"role": "user", "content": "Hello"}]
 
-    whole = client.chat.completions.create(model="mock-n5-d0", messages=messages)
-    with client.chat.completions.create(model="mock-n5-d0", messages=messages, stream=True) as stream:
-        chunks = list(stream)
+    with openai.OpenAI(base_url=f"{one.base_url}/v1", api_key=one.token, max_retries=0) as client:
+        whole = client.chat.completions.create(model="mock-n5-d0", messages=messages)
+        with client.chat.completions.create(model="mock-n5-d0", messages=messages, stream=True) as stream:
+            chunks = list(stream)
+        with pytest.raises(openai.AuthenticationError):
+            client.with_options(api_key="nonsense").chat.completions.create(model="m", messages=messages)
 
     assert whole.choices[0].message.content
     assert all(chunk.usage is None for chunk in chunks), "nobody asked for usage"
     records = one.settled()[-2:]
     assert [(record["state"], record["source"]) for record in records] == [("ok", "upstream")] * 2
-    with pytest.raises(openai.AuthenticationError):
-        client.with_options(api_key="nonsense").chat.completions.create(model="m", messages=messages)
 
 
 def test_openai_clients_get_the_shape_that_they_asked_for(one: RunningGateway, upstream: ScriptedUpstream) -> None:
@@ -234,8 +239,9 @@ def test_numbers_for_prometheus_are_those_of_all_workers(
         assert ask(two, "mock-n2-d0").ended_well
     two.settled(12)
 
-    hidden = httpx.get(f"{two.base_url}/metrics", trust_env=False)
-    shown = httpx.get(f"{two.base_url}/metrics", headers={"authorization": "Bearer scrape-me"}, trust_env=False)
+    url, headers = f"{two.base_url}/metrics", {"authorization": "Bearer scrape-me"}
+    hidden = httpx.get(url, trust_env=False, timeout=TIMEOUT_S)
+    shown = httpx.get(url, headers=headers, trust_env=False, timeout=TIMEOUT_S)
 
     assert hidden.status_code == 404
     ok = [line for line in shown.text.splitlines() if line.startswith("bridge_attempts_total{") and '"ok"' in line]
@@ -247,7 +253,7 @@ def test_guessing_is_slowed_down_and_good_tokens_pass(
     make_gateway: MakeGateway, upstream_process: ScriptedUpstream
 ) -> None:
     guessed = make_gateway(upstream=upstream_process)
-    with httpx.Client(base_url=guessed.base_url, trust_env=False) as client:
+    with httpx.Client(base_url=guessed.base_url, trust_env=False, timeout=TIMEOUT_S) as client:
         statuses = [
             client.post("/v1/messages", headers={"x-api-key": f"brg_{n}", "x-forwarded-for": f"10.0.0.{n}"}).status_code
             for n in range(40)
@@ -258,11 +264,12 @@ def test_guessing_is_slowed_down_and_good_tokens_pass(
 
 
 def test_the_application_runs_on_daphne_too(one: RunningGateway) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "bridgeproject.asgi:application"]
-    there = RunningGateway(**{**one.__dict__, "base_url": f"http://127.0.0.1:{port}"})
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ | one.environment) as daphne:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        file = listener.fileno()  # the port itself, since nobody else may take it meanwhile
+        command = [sys.executable, "-m", "daphne", "--fd", str(file), "bridgeproject.asgi:application"]
+        there = RunningGateway(**{**one.__dict__, "base_url": f"http://127.0.0.1:{listener.getsockname()[1]}"})
+        daphne = subprocess.Popen(command, cwd=ROOT, env=os.environ | one.environment, pass_fds=[file])
+    with daphne:
         try:
             there.wait_ready()
             seen = ask(there, "mock-n3-d0")

@@ -1,6 +1,5 @@
 """Who may call: every route of the API, every way to say who one is, and browsers of other origins."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,13 +11,11 @@ from django.utils.regex_helper import normalize
 
 from bridgeproject.lean import API_PREFIX, PUBLIC_PATHS
 from keys.tokens import new_token
-from tests.e2e.client import TLS, question
+from tests.e2e.client import TIMEOUT_S, TLS, question
 from tests.e2e.test_secrecy import LOG_IN
 from tests.gateway import MakeGateway, RunningGateway
 from tests.upstream import ScriptedUpstream
 
-#: How soon a worker knows of a change, and then some.
-KNOWN_WITHIN_S = 2.5
 #: The API's own page, which is for staff.
 PAGES = {"/docs", "/openapi.json", "/"}
 SPELLINGS = {
@@ -66,7 +63,7 @@ def bad_tokens(one: RunningGateway) -> dict[str, str]:
         "UPDATE keys_clienttoken t SET expires_at = now() FROM auth_user u WHERE u.id = user_id AND username = 'late'"
     )
     one.execute("UPDATE auth_user SET is_active = false WHERE username = 'off'")
-    time.sleep(KNOWN_WITHIN_S)
+    one.wait_until_known()
     return {
         "unknown": new_token(),
         "malformed": "brg_x",
@@ -78,7 +75,7 @@ def bad_tokens(one: RunningGateway) -> dict[str, str]:
 
 @pytest.fixture
 def client(one: RunningGateway) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=one.base_url, trust_env=False, verify=TLS, timeout=20) as made:
+    with httpx.Client(base_url=one.base_url, trust_env=False, verify=TLS, timeout=TIMEOUT_S) as made:
         yield made
 
 
@@ -111,7 +108,7 @@ def test_no_route_lets_a_bad_token_in_or_says_what_is_wrong_with_it(
 def calling_from(gateway: RunningGateway, address: str) -> Iterator[httpx.Client]:
     """Call from an address of one's own, since guessing is counted by address."""
     transport = httpx.HTTPTransport(local_address=address, verify=TLS, trust_env=False)
-    with httpx.Client(base_url=gateway.base_url, transport=transport, timeout=20) as made:
+    with httpx.Client(base_url=gateway.base_url, transport=transport, timeout=TIMEOUT_S) as made:
         yield made
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.e2e.client import ask
-from tests.e2e.crowd import Visit, crowd
+from tests.e2e.crowd import Visit, crowd_that_waits
 from tests.e2e.ledger import assert_ledger_adds_up
 from tests.gateway import MakeGateway, RunningGateway
 from tests.upstream import ScriptedUpstream
@@ -18,12 +19,11 @@ ROOM_FOR = 10
 MAX_TOKENS = 1000
 #: More than the question is estimated at, and far less than what the client allows for the answer.
 INPUT_AT_MOST = 90
-#: Workers read budgets every two seconds.
-READ_WITHIN_S = 4.5
 
 
 def give_budget(gateway: RunningGateway, name: str, limit: int, **more: Any) -> None:
-    facts = {"unit": "tokens", "period": "month"} | more
+    """Give Alice a budget. Workers read budgets when they start, and then every two seconds."""
+    facts = {"unit": "tokens", "period": "total"} | more
     gateway.execute(
         'INSERT INTO usage_budget (name, subject, subject_id, period, unit, enabled, "limit", spent, reserved,'
         " warn_percents, warn_emails, warn_webhook, warned_percent)"
@@ -32,31 +32,34 @@ def give_budget(gateway: RunningGateway, name: str, limit: int, **more: Any) -> 
     )
 
 
-async def wait_until_read() -> None:
-    await asyncio.sleep(READ_WITHIN_S)
-
-
 @pytest.fixture
-def budgeted(gateway: MakeGateway, upstream: ScriptedUpstream) -> RunningGateway:
-    return gateway(workers=2, upstream=upstream, keys=[f"sk-{number}" for number in range(8)])
+def budgeted(gateway: MakeGateway, upstream: ScriptedUpstream) -> Callable[..., RunningGateway]:
+    def make(name: str, limit: int, **more: Any) -> RunningGateway:
+        return gateway(
+            workers=2,
+            upstream=upstream,
+            keys=[f"sk-{number}" for number in range(8)],
+            prepare=lambda made: give_budget(made, name, limit, **more),
+        )
+
+    return make
 
 
 async def test_of_a_hundred_calls_at_once_a_budget_for_ten_lets_ten_through(
-    budgeted: RunningGateway, upstream: ScriptedUpstream
+    budgeted: Callable[..., RunningGateway], upstream: ScriptedUpstream
 ) -> None:
-    give_budget(budgeted, "ten calls", ROOM_FOR * (MAX_TOKENS + INPUT_AT_MOST))
-    await wait_until_read()
+    tight = budgeted("ten calls", ROOM_FOR * (MAX_TOKENS + INPUT_AT_MOST))
 
-    visits = [Visit(model="script/wait=1.5s,frames=5", max_tokens=MAX_TOKENS)] * CALLS
-    seen = await crowd(budgeted, visits, at_once=CALLS)
+    visits = [Visit(model="script/frames=5", max_tokens=MAX_TOKENS)] * CALLS
+    seen = await crowd_that_waits(tight, upstream, visits, waiting=ROOM_FOR)
 
     assert len(upstream.attempts()) == ROOM_FOR
     assert sorted(one.status for one in seen) == [200] * ROOM_FOR + [402] * (CALLS - ROOM_FOR)
     records = assert_ledger_adds_up(
-        budgeted, upstream, ended_well={one.request_id: one.ended_well for one in seen if one.status == 200}
+        tight, upstream, ended_well={one.request_id: one.ended_well for one in seen if one.status == 200}
     )
     assert len(records) == ROOM_FOR
-    [budget] = budgeted.sql("SELECT * FROM usage_budget")
+    [budget] = tight.sql("SELECT * FROM usage_budget")
     assert (budget["spent"], budget["reserved"]) == (sum(tokens_of(record) for record in records), 0)
 
 
@@ -66,19 +69,20 @@ def tokens_of(record: dict[str, Any]) -> int:
 
 
 async def test_a_client_over_budget_is_told_which_one_and_when_it_starts_anew(
-    budgeted: RunningGateway, upstream: ScriptedUpstream
+    budgeted: Callable[..., RunningGateway], upstream: ScriptedUpstream
 ) -> None:
-    give_budget(budgeted, "alice's days", 5, period="day")
-    await wait_until_read()
+    daily = budgeted("alice's days", 5, period="day")
 
-    refused = await asyncio.to_thread(ask, budgeted, "mock-n3-d0")
+    asked_at = datetime.now(UTC)
+    refused = await asyncio.to_thread(ask, daily, "mock-n3-d0")
 
-    tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
+    # The day may end meanwhile.
+    tomorrow = "|".join(str((at + timedelta(days=1)).date()) for at in (asked_at, datetime.now(UTC)))
     assert (refused.status, refused.headers["x-should-retry"]) == (402, "false")
     assert refused.error["type"] == "billing_error"
     assert re.fullmatch(
         rf"""the budget "alice's days" has 5 tokens left, and this call may need up to [\d,]+ tokens: a smaller max_tokens needs"""
-        rf""" less; it starts anew at {tomorrow} 00:00 UTC""",
+        rf""" less; it starts anew at ({tomorrow}) 00:00 UTC""",
         refused.error["message"],
     )
     assert upstream.attempts() == []

@@ -1,14 +1,16 @@
 """What clients of the Messages API rely on beside the answers: headers, lists of models, counts, limits, retries."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
 import httpx
 import pytest
 
-from tests.e2e.client import ask, question
+from tests.e2e.client import TIMEOUT_S, ask, question
 from tests.gateway import MakeGateway, RunningGateway
+from tests.keys.processes import until
 from tests.processes import ROOT
 from tests.translator.core.upstreams import DONE, chunk, finish, usage
 from tests.upstream import ScriptedUpstream
@@ -37,14 +39,14 @@ def one(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Runnin
 
 
 @pytest.fixture
-def client(one: RunningGateway) -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=one.base_url, api_key=one.token, max_retries=0)
+def client(one: RunningGateway) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=one.base_url, api_key=one.token, max_retries=0) as client:
+        yield client
 
 
 def post(gateway: RunningGateway, body: dict[str, Any], path: str = "/v1/messages", **headers: str) -> httpx.Response:
-    return httpx.post(
-        f"{gateway.base_url}{path}", json=body, headers={"x-api-key": gateway.token, **headers}, trust_env=False
-    )
+    headers = {"x-api-key": gateway.token, **headers}
+    return httpx.post(f"{gateway.base_url}{path}", json=body, headers=headers, trust_env=False, timeout=TIMEOUT_S)
 
 
 def prompt(words: int) -> str:
@@ -52,6 +54,9 @@ def prompt(words: int) -> str:
 
 
 def test_models_are_listed_page_by_page(client: anthropic.Anthropic) -> None:
+    # What the upstream lists is waited for two seconds, and asked for anew after some more.
+    until(lambda: "demo" in {model.id for model in client.models.list(limit=1000)}, within_s=60, every_s=1)
+
     every = [model.id for model in client.models.list(limit=1, lifecycle=["active"], workspace_id="w")]
 
     assert {"claude-small", "anthropic/one:free", "demo"} <= set(every)
@@ -69,7 +74,8 @@ def test_a_model_is_shown_with_what_is_known_of_it(client: anthropic.Anthropic) 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=many", "limit=1001", "after_id=nobody", "before_id=nobody"])
 def test_a_page_that_makes_no_sense_is_refused(one: RunningGateway, query: str) -> None:
-    answer = httpx.get(f"{one.base_url}/v1/models?{query}", headers={"x-api-key": one.token}, trust_env=False)
+    url, headers = f"{one.base_url}/v1/models?{query}", {"x-api-key": one.token}
+    answer = httpx.get(url, headers=headers, trust_env=False, timeout=TIMEOUT_S)
 
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
 
@@ -80,6 +86,7 @@ def test_a_token_of_some_models_may_not_use_others(one: RunningGateway, upstream
         "UPDATE keys_clienttoken SET scopes = '[\"demo*\"]' WHERE digest IN "
         "(SELECT digest FROM keys_clienttoken ORDER BY id DESC LIMIT 1)"
     )
+    one.wait_until_known()
     bobs = RunningGateway(**{**one.__dict__, "token": token})
 
     assert ask(bobs, "demo").status == 200

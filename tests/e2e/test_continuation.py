@@ -1,8 +1,6 @@
 """Answers that the upstream cuts short, gone on with through a running gateway."""
 
-import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,11 +11,11 @@ import httpx
 import pytest
 
 from demo.sample import WORDS
+from tests.e2e.client import TIMEOUT_S, opened, question
 from tests.e2e.client import ask as ask_once
-from tests.e2e.client import opened, question
 from tests.e2e.ledger import assert_ledger_adds_up
-from tests.e2e.test_budgets import give_budget, wait_until_read
-from tests.gateway import MakeGateway, RunningGateway
+from tests.e2e.test_budgets import give_budget
+from tests.gateway import IMPATIENT, MakeGateway, RunningGateway, route_words, upstream_words
 from tests.upstream import ScriptedUpstream
 
 TEXT = "script/frames=50,cap=20"
@@ -27,10 +25,12 @@ TOOL = "script/tools=1,cap=4"
 FAILING = "script/frames=50,cap=20,lasts=1,status=500"
 BREAKING = "script/frames=50,cap=20,lasts=1,cut,frame=7"
 SLOW = "script/frames=50,cap=20,gap=30ms"
+#: Its second round takes as long as anybody looks at it: see `begin_fast`.
+SLOWER = "script/frames=50,cap=20,gap=1s"
 STUCK = "script/frames=50,cap=20,lasts=1,silent"
 ENDLESS = "script/frames=500,cap=20"
 OFF = "script/frames=50,cap=20,gap=0"
-TEXTS = (TEXT, REPEATED, PREFIXED, FAILING, BREAKING, SLOW, STUCK, ENDLESS)
+TEXTS = (TEXT, REPEATED, PREFIXED, FAILING, BREAKING, SLOW, SLOWER, STUCK, ENDLESS)
 WEATHER: Any = {
     "name": "get_weather",
     "description": "Tell the weather of a city.",
@@ -44,19 +44,28 @@ def continuing(
     upstream_process: ScriptedUpstream,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> RunningGateway:
-    """A gateway that asks for more of what is cut off."""
-    setup = setup_with(upstream_process, tmp_path_factory.mktemp("setup"))
-    return make_gateway(upstream=upstream_process, keys=["sk-1", "sk-2"], commands=[["import_setup", str(setup)]])
+    """A gateway that asks for more of what is cut off, and waits only shortly for the upstream that is stuck."""
+    setup = setup_with(upstream_process, tmp_path_factory.mktemp("setup"), "scripted", "impatient")
+    return make_gateway(
+        upstream=upstream_process,
+        keys=["sk-1", "sk-2"],
+        commands=[
+            upstream_words("impatient", upstream_process.base_url, "sk-3"),
+            route_words(STUCK, "impatient", STUCK),
+            ["import_setup", str(setup)],
+        ],
+        prepare=lambda made: made.hurry("impatient", **IMPATIENT),
+    )
 
 
-def setup_with(upstream: ScriptedUpstream, folder: Path) -> Path:
-    """Write the setup whose models are gone on with."""
+def setup_with(upstream: ScriptedUpstream, folder: Path, *names: str) -> Path:
+    """Write the setup in which the models of these upstreams are gone on with."""
     on = [{"name": name, "continue_rounds": 3} for name in TEXTS]
     models = [*on, {"name": TOOL, "continue_rounds": 4, "tools": "emulated"}]
     setup = folder / "setup.yaml"
-    known: dict[str, Any] = {"name": "scripted", "base_url": upstream.base_url, "models": models}
+    known: dict[str, Any] = {"base_url": upstream.base_url, "models": models}
     known["profile_overrides"] = {"by_model": {PREFIXED.removeprefix("script/"): {"prefill": "prefix"}}}
-    setup.write_text(json.dumps({"upstreams": [known]}), encoding="utf-8")
+    setup.write_text(json.dumps({"upstreams": [{"name": name, **known} for name in names]}), encoding="utf-8")
     return setup
 
 
@@ -178,12 +187,17 @@ def test_an_answer_that_is_as_long_as_it_may_be_is_not_gone_on_with(
     assert record["notes"] == []
 
 
+def begin_fast(upstream: ScriptedUpstream, model: str) -> None:
+    """Have the next call for this model answered without its pauses."""
+    upstream.script(model.removeprefix("script/").replace("gap=1s", "gap=0"), model=model, times=1)
+
+
 def test_a_client_that_leaves_in_the_second_round(continuing: RunningGateway, upstream: ScriptedUpstream) -> None:
-    with opened(continuing, question(SLOW, stream=True)) as answer:
-        for _ in answer.iter_bytes():
-            if len(upstream.attempts()) == 2:
-                time.sleep(0.2)
-                break
+    begin_fast(upstream, SLOWER)
+    with opened(continuing, question(SLOWER, stream=True)) as answer:
+        parts = answer.iter_bytes()
+        assert next(parts)
+        upstream.wait_for(lambda truth: len(truth["attempts"]) == 2 and truth["attempts"][1]["sent_tokens"] > 0)
 
     records = assert_ledger_adds_up(continuing, upstream)
     assert [record["state"] for record in records] == ["ok", "client_gone"]
@@ -195,40 +209,45 @@ def test_follow_ups_are_counted_for_prometheus(
     ask(client, TEXT, True)
     assert_ledger_adds_up(continuing, upstream)
 
-    lines = httpx.get(f"{continuing.base_url}/metrics", trust_env=False).text.splitlines()
+    lines = httpx.get(f"{continuing.base_url}/metrics", trust_env=False, timeout=TIMEOUT_S).text.splitlines()
     assert any(line.startswith('bridge_follow_ups_total{upstream="scripted"}') for line in lines)
 
 
 @both_ways
 def test_a_budget_without_room_for_another_round_ends_the_answer(
-    client: anthropic.Anthropic, continuing: RunningGateway, upstream: ScriptedUpstream, is_streamed: bool
+    gateway: MakeGateway, upstream: ScriptedUpstream, tmp_path: Path, is_streamed: bool
 ) -> None:
+    setup = setup_with(upstream, tmp_path, "scripted")
     # Room for the question and what it allows, and not for the question once more.
-    give_budget(continuing, "one round", 510)
-    asyncio.run(wait_until_read())
-    try:
+    tight = gateway(
+        upstream=upstream,
+        commands=[["import_setup", str(setup)]],
+        prepare=lambda made: give_budget(made, "one round", 510),
+    )
+
+    with anthropic.Anthropic(base_url=tight.base_url, api_key=tight.token, max_retries=0) as client:
         message = ask(client, TEXT, is_streamed, max_tokens=500)
-        assert (text_of(message).rstrip(), message.stop_reason) == (words(20), "max_tokens")
-        [record] = assert_ledger_adds_up(continuing, upstream)
-        assert record["notes"] == ["continued"]
-    finally:
-        continuing.execute("DELETE FROM usage_budget")
-        asyncio.run(wait_until_read())
+
+    assert (text_of(message).rstrip(), message.stop_reason) == (words(20), "max_tokens")
+    [record] = assert_ledger_adds_up(tight, upstream)
+    assert record["notes"] == ["continued"]
 
 
 @pytest.mark.parametrize(
     ("model", "drain_s", "ends"),
-    [(SLOW, "10", ["ok", "ok", "ok"]), (SLOW, "0", ["ok", "truncated"]), (STUCK, "0", ["ok", "truncated"])],
+    [(SLOW, "60", ["ok", "ok", "ok"]), (SLOWER, "0", ["ok", "truncated"]), (STUCK, "0", ["ok", "truncated"])],
 )
 def test_a_gateway_told_to_stop_in_the_second_round(
     gateway: MakeGateway, upstream: ScriptedUpstream, tmp_path: Path, model: str, drain_s: str, ends: list[str]
 ) -> None:
-    setup = setup_with(upstream, tmp_path)
+    setup = setup_with(upstream, tmp_path, "scripted")
     stopping = gateway(upstream=upstream, commands=[["import_setup", str(setup)]], BRIDGE_DRAIN_S=drain_s)
 
+    if model == SLOWER:
+        begin_fast(upstream, model)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(ask_once, stopping, model)
-        upstream.wait_for(lambda truth: len(truth["attempts"]) == 2, within_s=15)
+        upstream.wait_for(lambda truth: len(truth["attempts"]) == 2)
         status = stopping.stop()
         seen = running.result()
 

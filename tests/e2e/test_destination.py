@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.e2e.client import TLS, question
+from tests.e2e.client import TIMEOUT_S, TLS, question
 from tests.gateway import MakeGateway, RunningGateway, route_words, upstream_words
 from tests.upstream import ScriptedUpstream
 
@@ -70,7 +70,7 @@ def attacker() -> Iterator[tuple[str, list[object]]]:
         thread.start()
         yield f"127.0.0.1:{listener.getsockname()[1]}", came
         listener.shutdown(socket.SHUT_RDWR)
-        thread.join(timeout=5)
+        thread.join(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def ours(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Runni
 @pytest.fixture
 def client(ours: RunningGateway) -> Iterator[httpx.Client]:
     headers = {"x-api-key": ours.token}
-    with httpx.Client(base_url=ours.base_url, headers=headers, trust_env=False, verify=TLS, timeout=20) as made:
+    with httpx.Client(base_url=ours.base_url, headers=headers, trust_env=False, verify=TLS, timeout=TIMEOUT_S) as made:
         yield made
 
 

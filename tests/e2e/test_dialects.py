@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.client import ask, opened, question
 from tests.e2e.ledger import assert_ledger_adds_up
 from tests.e2e.sdk_talk import WEATHER, converse, user
-from tests.gateway import MakeGateway, RunningGateway, route_words, upstream_words
+from tests.gateway import IMPATIENT, MakeGateway, RunningGateway, route_words, upstream_words
 from tests.upstream import ScriptedUpstream
 
 DIALECTS = ["openai_chat", "openai_responses", "anthropic"]
@@ -26,20 +26,31 @@ pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
 
 @pytest.fixture(scope="module")
 def mixed(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> RunningGateway:
-    """An upstream of each dialect; alias, upstream and the end of the key are the dialect's name."""
+    """An upstream of each dialect; alias, upstream and the end of the key are the dialect's name. Each is there a second
+    time, for silences that are not waited for long."""
     commands = [
         words
         for dialect in DIALECTS
+        for alias in (dialect, impatient(dialect))
         for words in (
-            upstream_words(dialect.replace("_", "-"), upstream_process.base_url, *keys_of(dialect), dialect=dialect),
-            route_words(dialect, dialect.replace("_", "-"), "demo"),
+            upstream_words(alias.replace("_", "-"), upstream_process.base_url, *keys_of(alias), dialect=dialect),
+            route_words(alias, alias.replace("_", "-"), "demo"),
         )
     ]
-    return make_gateway(commands=commands)
+
+    def hurry(made: RunningGateway) -> None:
+        for dialect in DIALECTS:
+            made.hurry(impatient(dialect).replace("_", "-"), **IMPATIENT)
+
+    return make_gateway(commands=commands, prepare=hurry)
 
 
-def keys_of(dialect: str) -> list[str]:
-    return [f"sk-{dialect}-{number}" for number in range(4)]
+def impatient(dialect: str) -> str:
+    return f"impatient-{dialect}"
+
+
+def keys_of(alias: str) -> list[str]:
+    return [f"sk-{alias}-{number}" for number in range(4)]
 
 
 @pytest.fixture
@@ -103,7 +114,7 @@ def test_a_fault_in_the_middle_is_an_error_event(
 ) -> None:
     upstream.script(script)
 
-    seen = ask(mixed, dialect)
+    seen = ask(mixed, impatient(dialect) if script.startswith("silent") else dialect)
 
     assert (seen.status, seen.error and seen.error["type"]) == (200, error), seen
     assert not seen.is_broken

@@ -117,7 +117,7 @@ def test_repairs_are_counted_for_prometheus(
     converse(client, [user("Hello")], False, model="script/tools=2,form=broken")
     assert_ledger_adds_up(emulating, upstream)
 
-    lines = httpx.get(f"{emulating.base_url}/metrics", trust_env=False).text.splitlines()
+    lines = httpx.get(f"{emulating.base_url}/metrics", trust_env=False, timeout=60).text.splitlines()
     assert any(
         line.startswith('bridge_tool_repairs_total{kind="tool_json_loose",upstream="scripted"}') for line in lines
     )

@@ -91,7 +91,7 @@ def test_a_credential_that_must_rest_is_not_called_before_its_time(
     pools: RunningGateway, upstream: ScriptedUpstream
 ) -> None:
     earn_a_retry(pools, upstream)
-    upstream.script("status=429,retry_after=30", model=MODEL, times=1)
+    upstream.script("status=429,retry_after=60", model=MODEL, times=1)
     assert ask(pools, "rests").ended_well
     failed = upstream.attempts()[0]["key_sha256"]
     upstream.reset()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.client import Seen, ask
 from tests.e2e.ledger import assert_ledger_adds_up
-from tests.gateway import MakeGateway, RunningGateway, route_words, upstream_words
+from tests.gateway import IMPATIENT, MakeGateway, RunningGateway, route_words, upstream_words
 from tests.upstream import ScriptedUpstream
 
 
@@ -154,7 +154,13 @@ def faulty(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Run
     for name, script in (("denied", "status=401"), ("garbled", "malformed,frame=4")):
         commands.append(upstream_words(name, upstream_process.base_url, f"sk-{name}"))
         commands.append(route_words(name, name, f"script/{script}"))
-    return make_gateway(commands=commands)
+
+    def hurry(made: RunningGateway) -> None:
+        for case in CASES:
+            if case.state == "timeout":
+                made.hurry(case.name, **IMPATIENT)
+
+    return make_gateway(commands=commands, prepare=hurry)
 
 
 def check(case: Case, faulty: RunningGateway, upstream: ScriptedUpstream) -> Seen:

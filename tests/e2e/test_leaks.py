@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from keys.tokens import new_token
-from tests.e2e.client import question
+from tests.e2e.client import TIMEOUT_S, question
 from tests.e2e.test_secrecy import in_tables
 from tests.gateway import MakeGateway, RunningGateway
 from tests.keys.processes import until
@@ -28,7 +28,7 @@ def loud(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Runni
 def issued(loud: RunningGateway) -> list[str]:
     """Tokens of Bob and Carol, made by one process; the worker knows them."""
     tokens = loud.commands(["issue_token", "bob"], ["issue_token", "carol"]).splitlines()[-2:]
-    time.sleep(2.5)
+    loud.wait_until_known()
     return tokens
 
 
@@ -46,7 +46,9 @@ def post(gateway: RunningGateway, body: Any, path: str = "/v1/messages") -> str:
     """Send what must be answered; return the request's id."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"x-api-key": gateway.token}
-    answer = httpx.post(f"{gateway.base_url}{path}", content=content, headers=headers, trust_env=False, timeout=30)
+    answer = httpx.post(
+        f"{gateway.base_url}{path}", content=content, headers=headers, trust_env=False, timeout=TIMEOUT_S
+    )
     assert answer.status_code == 200, answer.text
     return answer.headers["request-id"]
 
@@ -74,7 +76,7 @@ def sighting(gateway: RunningGateway, request_id: str) -> dict[str, Any]:
             " LEFT JOIN keys_credential c ON s.kind = 'credential' AND c.id = s.secret_id WHERE s.request_id = %s",
             request_id,
         ),
-        within_s=10,
+        within_s=60,
     )
     (row,) = rows
     return row
@@ -121,7 +123,7 @@ def test_nothing_else_is_noticed(loud: RunningGateway, bobs: str, carols: str, u
     loud.execute(
         "UPDATE keys_clienttoken t SET revoked_at = now() FROM auth_user u WHERE u.id = t.user_id AND username = 'carol'"
     )
-    time.sleep(2.5)  # until the worker knows
+    loud.wait_until_known()
     before = loud.sql("SELECT id, times FROM keys_sighting ORDER BY id")
     harmless = [
         f"{bobs[:20]}\n{bobs[20:]} {KEY[:16]} {KEY[16:]}",
@@ -141,9 +143,9 @@ def test_nothing_else_is_noticed(loud: RunningGateway, bobs: str, carols: str, u
 def test_the_secrets_are_kept_nowhere(loud: RunningGateway, bobs: str, upstream: ScriptedUpstream) -> None:
     request_id = post(loud, with_tool_result(f"{bobs} {loud.token} {KEY}"))
     assert notes_of(loud, request_id) == ["credential_in_text", "token_in_text"]
-    until(lambda: loud.sql("SELECT FROM keys_sighting WHERE request_id = %s", request_id), within_s=10)
-    until(lambda: loud.sql("SELECT FROM keys_sighting WHERE told_at IS NOT NULL"), within_s=20)
-    until(lambda: "seen in a request" in loud.log() or "seen in requests" in loud.log(), within_s=5)
+    until(lambda: loud.sql("SELECT FROM keys_sighting WHERE request_id = %s", request_id), within_s=60)
+    until(lambda: loud.sql("SELECT FROM keys_sighting WHERE told_at IS NOT NULL"), within_s=60)
+    until(lambda: "seen in a request" in loud.log() or "seen in requests" in loud.log(), within_s=60)
 
     secrets = [KEY, KEY[4:16], bobs, bobs[8:20], loud.token, loud.token[8:20]]
     log = loud.log()

@@ -8,6 +8,7 @@ import pytest
 from tests import processes
 from tests.e2e.client import ask, opened, question
 from tests.gateway import MakeGateway, RunningGateway, route_words, upstream_words
+from tests.keys.processes import until
 
 MODELS = ["mock-n20-d0", "script/think,tools=2", "script/cached=3,frames=8", "script/nousage,frames=5"]
 
@@ -30,7 +31,10 @@ def served(gateway: MakeGateway, provider: tuple[str, Path]) -> RunningGateway:
         ask(made, model, stream=False)
     with opened(made, question("script/ok,frames=100,gap=20ms", stream=True)) as answer:
         next(answer.iter_raw())
-    made.settled(len(MODELS) * 10 + 1)
+    count = len(MODELS) * 10 + 1
+    made.settled(count)
+    # The provider may note a little later that a client has left.
+    until(lambda: len(provider[1].read_text(encoding="utf-8").splitlines()) == count, within_s=60)
     return made
 
 

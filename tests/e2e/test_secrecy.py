@@ -10,9 +10,9 @@ import pytest
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from tests.e2e.client import question
+from tests.e2e.client import TIMEOUT_S, question
 from tests.e2e.test_endings import no_database
-from tests.gateway import MakeGateway, RunningGateway
+from tests.gateway import IMPATIENT, MakeGateway, RunningGateway, route_words, upstream_words
 from tests.upstream import ScriptedUpstream
 
 PROMPT = "canary-of-the-prompt"
@@ -42,6 +42,11 @@ def loud(make_gateway: MakeGateway, upstream_process: ScriptedUpstream) -> Runni
     return make_gateway(
         upstream=upstream_process,
         keys=[KEY],
+        commands=[
+            upstream_words("impatient", upstream_process.base_url, KEY),
+            route_words("script/silent", "impatient", "script/silent"),
+        ],
+        prepare=lambda made: made.hurry("impatient", **IMPATIENT),
         BRIDGE_LOG_LEVEL="DEBUG",
         PYTHONASYNCIODEBUG="1",
     )
@@ -51,14 +56,14 @@ def post(gateway: RunningGateway, path: str, body: Any, **headers: str) -> int:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     url = f"{gateway.base_url}{path}"
     sent = {"x-api-key": gateway.token} | headers
-    return httpx.post(url, content=content, headers=sent, trust_env=False, timeout=30).status_code
+    return httpx.post(url, content=content, headers=sent, trust_env=False, timeout=TIMEOUT_S).status_code
 
 
 def hang_up(gateway: RunningGateway) -> None:
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(
             f"{gateway.base_url}/v1/messages",
-            json=question("script/wait=2s", PROMPT),
+            json=question("script/wait=60s", PROMPT),
             headers={"x-api-key": gateway.token},
             timeout=0.3,
             trust_env=False,
@@ -76,7 +81,7 @@ def in_tables(gateway: RunningGateway, words: list[str]) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_nothing_secret_is_logged_or_stored(loud: RunningGateway, upstream: ScriptedUpstream) -> None:
     for model in MODELS:
         for stream in (True, False):
@@ -97,9 +102,13 @@ def test_nothing_secret_is_logged_or_stored(loud: RunningGateway, upstream: Scri
     session = loud.command("shell", "--verbosity", "0", "-c", LOG_IN)
     socket = f"{loud.base_url.replace('http', 'ws', 1)}/ws/live/"
     with connect(
-        socket, proxy=None, origin=Origin(loud.base_url), additional_headers={"Cookie": f"sessionid={session}"}
+        socket,
+        proxy=None,
+        origin=Origin(loud.base_url),
+        additional_headers={"Cookie": f"sessionid={session}"},
+        open_timeout=60,
     ) as live:
-        live.recv(timeout=5)
+        live.recv(timeout=60)
     time.sleep(2)  # what was refused last is written once a second
 
     (key_ring,) = (loud.data_dir / "encryption_keys").read_text().strip().split(",")

@@ -18,7 +18,7 @@ from translator.core.model_checks.judges import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 async def check_all(site: Up) -> list[Outcome]:
@@ -34,7 +34,7 @@ def test_one_command_gives_a_gateway_that_answers(tmp_path: Path) -> None:
         message = client.messages.create(
             model="claude-sonnet-5-5", max_tokens=200, messages=[{"role": "user", "content": "Hello there"}]
         )
-        login = httpx.get(f"{first.base_url}/admin/login/", trust_env=False)
+        login = httpx.get(f"{first.base_url}/admin/login/", trust_env=False, timeout=60)
         outcomes = asyncio.run(check_all(first))
 
     assert message.content[0].type == "text"
