@@ -67,6 +67,8 @@ MICRO, NANO = 10**6, 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast:
+    #: When it was made up.
+    now: datetime
     people: Sequence[User]
     credentials: dict[str, list[Credential]]
     prices: dict[str, Price]
@@ -75,14 +77,14 @@ class Cast:
 def make_up(base_url: str, password: str, *, records: int = 4000, days: int = 35, seed: int = 7) -> Cast:
     """Store the whole team and what it did up to now; all upstreams are at `base_url`."""
     dice, now = random.Random(seed), timezone.now()  # noqa: S311  (repeatable, and nothing secret)
-    cast = Cast(people=_make_people(password), credentials=_make_upstreams(base_url), prices=_make_prices())
+    cast = Cast(now=now, people=_make_people(password), credentials=_make_upstreams(base_url), prices=_make_prices(now))
     make_partitions(connection, now - timedelta(days=days), months_ahead=days // 28 + 2)
-    UsageRecord.objects.bulk_create(_records(cast, dice, now, records, days), batch_size=1000)
+    UsageRecord.objects.bulk_create(_records(cast, dice, records, days), batch_size=1000)
     with connection.cursor() as cursor:
         cursor.execute(f"WITH {rolled('usage_usagerecord')} SELECT 1")
         cursor.execute("ANALYZE")
     _make_budgets(cast)
-    PoolChange.objects.bulk_create(sorted(_pool_changes(cast, now), key=lambda change: change.changed_at))
+    PoolChange.objects.bulk_create(sorted(_pool_changes(cast), key=lambda change: change.changed_at))
     return cast
 
 
@@ -118,8 +120,8 @@ def _make_upstreams(base_url: str) -> dict[str, list[Credential]]:
     return found
 
 
-def _make_prices() -> dict[str, Price]:
-    start = timezone.now() - timedelta(days=90)
+def _make_prices(now: datetime) -> dict[str, Price]:
+    start = now - timedelta(days=90)
     return {
         model: Price.objects.create(
             upstream_model=model,
@@ -134,7 +136,7 @@ def _make_prices() -> dict[str, Price]:
 
 
 def _make_budgets(cast: Cast) -> None:
-    month = timezone.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    month = cast.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     shared: dict[str, Any] = {"period": "month", "period_start": month, "warn_percents": [80]}
     for team, share in zip(TEAMS, (0.55, 0.82, 0.2), strict=True):
         limit = 400 * NANO
@@ -146,8 +148,8 @@ def _make_budgets(cast: Cast) -> None:
                               limit=60_000_000, spent=23_400_000, **shared)  # fmt: skip
 
 
-def _records(cast: Cast, dice: random.Random, now: datetime, count: int, days: int) -> Iterator[UsageRecord]:
-    number = 0
+def _records(cast: Cast, dice: random.Random, count: int, days: int) -> Iterator[UsageRecord]:
+    number, now = 0, cast.now
     while number < count:
         moment, user = _moment(dice, now, days), _drawn(cast.people, dice)
         if number < INCIDENT_RECORDS:
@@ -254,7 +256,7 @@ def _record(cast: Cast, dice: random.Random, alias: str, moment: datetime, sizes
 
 
 def _fault(dice: random.Random, record: UsageRecord, cast: Cast) -> tuple[str, int | None, str] | None:
-    since = _bad_hour(timezone.now())
+    since = _bad_hour(cast.now)
     if since <= record.started_at < since + timedelta(hours=1) and record.credential_id in {
         one.pk for one in cast.credentials["acme"][1:3]
     }:
@@ -266,9 +268,9 @@ def _bad_hour(now: datetime) -> datetime:
     return (now - INCIDENT_AGO).replace(minute=0, second=0, microsecond=0)
 
 
-def _pool_changes(cast: Cast, now: datetime) -> Iterator[PoolChange]:
+def _pool_changes(cast: Cast) -> Iterator[PoolChange]:
     """Give the rests of the last day: a bad hour, some rate limits, a secret that was refused."""
-    acme, north = cast.credentials["acme"], cast.credentials["north"]
+    now, acme, north = cast.now, cast.credentials["acme"], cast.credentials["north"]
     rests = [
         (acme[1], "ejected", "server_error", now - _bad_hour(now) - timedelta(minutes=4), 50),
         (acme[2], "ejected", "server_error", now - _bad_hour(now) - timedelta(minutes=9), 35),

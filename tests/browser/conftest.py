@@ -14,6 +14,7 @@ import time
 from base64 import b32decode
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ FLAGS = [
     "--disable-sync",
 ]
 #: A loaded machine is slow; what doesn't come by then never comes.
-PATIENCE_S = 60
+PATIENCE_S = 120
+#: So long before midnight no test of today's numbers begins.
+DAY_ENDS_S = 300
 COOKIE = "sessionid"
 FILL = "from tests.browser.cast import fill; fill({count}, {upstream!r}, {file!r})"
 
@@ -69,7 +72,6 @@ def filled(
         keys=[f"sk-browser-{number}" for number in range(8)],
         commands=[["shell", "--verbosity", "0", "-c", words]],
     )
-    running.hurry(connect_timeout_s=30, first_byte_timeout_s=30, idle_timeout_s=30, total_timeout_s=120)
     return running, read(file)
 
 
@@ -94,11 +96,21 @@ def cast(castings: Iterator[Cast], upstream: ScriptedUpstream) -> Cast:
     return next(castings)
 
 
+@pytest.fixture
+def today() -> None:
+    """Begin on a day that doesn't end before the test does: it counts what is of today."""
+    now = datetime.now(UTC)
+    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    left_s = (midnight - now).total_seconds()
+    if left_s < DAY_ENDS_S:
+        time.sleep(left_s)
+
+
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS, timeout=PATIENCE_S * 1000)
         yield browser
         browser.close()
 
@@ -170,7 +182,7 @@ def ask_until_known(site: RunningGateway, model: str, token: str, **headers: str
     until = time.monotonic() + PATIENCE_S
     while (status := ask(site, model, token, **headers).status_code) != 200:
         assert time.monotonic() < until, status
-        time.sleep(0.2)
+        time.sleep(0.5)  # too many refusals in a minute would count as guessing
 
 
 def records_of(site: RunningGateway, person: Person, count: int = 1) -> list[dict[str, Any]]:

@@ -6,11 +6,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.cast import Cast, Company
-from tests.browser.conftest import OpenPage
+from tests.browser.conftest import PATIENCE_S, OpenPage
 from tests.browser.looks import faults_of
 from tests.gateway import RunningGateway
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1500)]
 
 #: The same pages with something in them.
 MORE = (
@@ -57,7 +57,7 @@ def pages_among(page: Page, paths: Iterable[str]) -> list[str]:
     """Keep what answers with a page: no file or part, no other address, nothing that wants a form to be posted."""
     kept = []
     for path in paths:
-        answer = page.request.get(path, max_redirects=0)
+        answer = page.request.get(path, max_redirects=0, timeout=PATIENCE_S * 1000)
         assert answer.status < 500, path
         if answer.status == 200 and answer.text().lstrip()[:9].lower() == "<!doctype":
             kept.append(path)

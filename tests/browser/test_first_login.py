@@ -8,9 +8,10 @@ from playwright.sync_api import expect
 from tests.browser.conftest import OpenPage, ask, code_of, log_in
 from tests.up import up
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
+@pytest.mark.usefixtures("today")
 def test_the_first_administrator_logs_in_and_sees_the_first_request(new_page: OpenPage, tmp_path: Path) -> None:
     with up(tmp_path / "data") as fresh:
         name, password = fresh.login

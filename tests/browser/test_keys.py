@@ -11,7 +11,7 @@ from tests.browser.looks import faults_of
 from tests.gateway import RunningGateway
 from tests.upstream import ScriptedUpstream
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 TOKEN = re.compile(r"brg_[0-9A-Za-z]{39}")
 

@@ -10,7 +10,7 @@ from tests.browser.conftest import OpenPage, a_request, ask_until_known, code_of
 from tests.browser.looks import faults_of
 from tests.gateway import RunningGateway
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 TOKEN = re.compile(r"brg_[0-9A-Za-z]{39}")
 MARKUP = "<img src=x onerror=window.hit=1>\u202e"
@@ -95,6 +95,7 @@ def test_a_phone_shows_what_to_do_with_a_token(open_page: OpenPage, cast: Cast) 
     assert lefts[0] < 20
 
 
+@pytest.mark.usefixtures("today")
 def test_what_a_member_used_is_on_the_own_page(open_page: OpenPage, site: RunningGateway, cast: Cast) -> None:
     session, model = f"session-{cast.tag}", f"own-{cast.tag}"
     a_request(site, cast.member, model, **{"x-claude-code-session-id": session})

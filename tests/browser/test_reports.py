@@ -19,7 +19,7 @@ from tests.gateway import RunningGateway
 from usage.reports import DIMENSIONS, SPANS
 from usage.templatetags.figures import figure, usd
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 REPORT = "/admin/usage/reports/"
 FORM, ROWS = "form.bridge-form[method=get]", "section[aria-labelledby=rows-title]"

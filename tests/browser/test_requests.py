@@ -13,7 +13,7 @@ from tests.browser.cast import Cast
 from tests.browser.conftest import OpenPage, a_request, ask, exported, records_of
 from tests.gateway import RunningGateway
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 LIST, INCIDENT = "/admin/usage/usagerecord/", "/admin/usage/incident/"
 

@@ -10,7 +10,7 @@ from tests.browser.conftest import OpenPage, a_request
 from tests.gateway import RunningGateway
 from tests.made_up_team import KEYS, TEAMS
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 #: Where names of people, teams and credentials stand.
 PAGES = (
@@ -44,6 +44,7 @@ def test_a_lead_sees_what_the_own_team_did(open_page: OpenPage, site: RunningGat
     expect(page.locator("main")).to_contain_text("laptop")
 
 
+@pytest.mark.usefixtures("today")
 def test_a_lead_sees_nothing_of_another_team(
     open_page: OpenPage, site: RunningGateway, cast: Cast, company: Company
 ) -> None:
