@@ -40,20 +40,19 @@ async def alive_until(gateway: RunningGateway, done: asyncio.Event) -> list[floa
 async def test_counting_sixty_large_conversations_at_once_leaves_the_gateway_alive(shared: RunningGateway) -> None:
     body = json.dumps(question("m", TEXT)).encode()
     assert len(body) > 5_000_000
-    began = time.monotonic()
-    assert b" 200 " in await raw(shared, "POST /v1/messages/count_tokens HTTP/1.1", body)
-    one_s = time.monotonic() - began
     done = asyncio.Event()
     alive = asyncio.create_task(alive_until(shared, done))
 
+    began = time.monotonic()
     heard = await asyncio.gather(
         *(raw(shared, "POST /v1/messages/count_tokens HTTP/1.1", body) for _ in range(AT_ONCE))
     )
+    took_s = time.monotonic() - began
     done.set()
 
     statuses = [int(answer.split(b" ")[1]) for answer in heard]
     assert set(statuses) <= {200, 429}
     assert statuses.count(200) >= 2
-    # Two cores are shared with the sixty clients and everything else that is tested: on a slow machine it is a tenth of a
-    # second that takes one.
-    assert quantiles(await alive, n=20)[-1] < max(1, 10 * one_s)
+    # Two cores are shared with the sixty clients and everything else that is tested. Where that takes long, so may a sign
+    # of life; a gateway that counts and does nothing else gives one at the end.
+    assert quantiles(await alive, n=20)[-1] < max(1, took_s / 2)
