@@ -85,6 +85,10 @@ class Answer:
         return "".join(piece.text for piece in self.pieces if piece.kind == kind)
 
 
+#: The words of a text, made once: an answer of many must not keep its first byte waiting.
+SPOKEN = [Piece(kind="text", text=f"{word} ", tokens=1) for word in WORDS]
+
+
 def decide(ask: Ask, script: Script | None) -> Answer:
     """Choose the answer; input and cached tokens are the caller's to fill."""
     answer = _decide(ask, script)
@@ -125,7 +129,7 @@ def _scripted(ask: Ask, script: Script) -> Answer:
         pieces += _pieces("text", script.text)
     elif script.frames is not None or not calls:
         final = _final(ask) if script.frames is None else None
-        pieces += _pieces("text", final or " ".join(islice(cycle(WORDS), script.frames or 10)) + " ")
+        pieces += _pieces("text", final) if final else islice(cycle(SPOKEN), script.frames or 10)
     pieces += _call_pieces(calls, interleaved=script.interleaved)
     finish = script.finish or ("tool_calls" if calls else "stop")
     return Answer(pieces=pieces, calls=calls, finish=finish, gap_s=0.0)
