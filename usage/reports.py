@@ -101,18 +101,23 @@ def report(question: Question, *, timed: int = TIMED_MAX, limit: int = ROWS_MAX)
     source = source_for(question.columns, question.scope, question.start, question.end, by_hour=by_hour)
     where, values = kept(question)
     wanted = f"{source.span} >= %s AND {source.span} < %s {where}"
-    once = places = [*source.places, question.start, question.end, *values]
+    places = [*source.places, question.start, question.end, *values]
     columns = [_group(group, source.span) for group in question.groups]
-    if source.buckets and len(columns) == GROUPS_MAX:
-        statement, places = _sums_and_some_times(question.groups, columns, source, wanted, timed, limit), places * 2
-    else:
-        statement = _sums(question.groups, columns, source, wanted, limit, source.buckets)
+    is_pair = len(columns) == GROUPS_MAX
     with connection.cursor() as cursor:
-        cursor.execute(statement, places)
-        rows = [_row(question.groups, found) for found in cursor.fetchall()]
+        cursor.execute(
+            _sums(question.groups, columns, source, wanted, limit, () if is_pair else source.buckets), places
+        )
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        times: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        # Adding up buckets is three quarters of the work, and a report that is cut off is there to be narrowed.
+        if is_pair and source.buckets and len(found) < limit:
+            cursor.execute(_times(question.groups, columns, source, wanted, timed), places)
+            times = {row[:GROUPS_MAX]: row[GROUPS_MAX:] for row in cursor.fetchall()}
+        rows = [_row(question.groups, (*row, *times.get(row[: 2 * GROUPS_MAX : 2], ()))) for row in found]
         for group in question.groups:
             if renamed := _renamed(group, rows):
-                _name_anew(cursor, group, renamed, source, wanted, once)
+                _name_anew(cursor, group, renamed, source, wanted, places)
     return rows
 
 
@@ -153,12 +158,27 @@ def _sums(
         f"coalesce({attempts} FILTER (WHERE state IN ({errors})), 0)::bigint AS errors",
         *(f"({aggregate})::bigint" for aggregate in times),
     ]
-    keys = ", ".join(f"k{at}" for at in range(len(columns)))
-    order = [f"k{at}" for at, group in enumerate(groups) if group in SPANS]
     return f"""
         SELECT {", ".join(selected)} FROM {source.sql} WHERE {wanted}
-        {f"GROUP BY {keys}" if keys else ""} HAVING {attempts} > 0
-        ORDER BY {", ".join([*order, f"sum({ALL_TOKENS}) DESC"])} LIMIT {limit}"""
+        {_grouped(groups, source)} LIMIT {limit}"""
+
+
+def _times(groups: Sequence[str], columns: Sequence[Column], source: Source, wanted: str, limit: int) -> str:
+    """Write a query for the keys of the first groups and their buckets."""
+    keys = [f"{key} AS k{at}" for at, (key, _) in enumerate(columns)]
+    buckets = [f"({aggregate})::bigint" for aggregate in source.buckets]
+    return f"""
+        SELECT {", ".join([*keys, *buckets])} FROM {source.sql} WHERE {wanted}
+        {_grouped(groups, source)} LIMIT {limit}"""
+
+
+def _grouped(groups: Sequence[str], source: Source) -> str:
+    """Write what groups by the keys that are selected, and puts times in order and the largest groups first."""
+    keys = ", ".join(f"k{at}" for at in range(len(groups)))
+    order = [f"k{at}" for at, group in enumerate(groups) if group in SPANS]
+    return f"""
+        {f"GROUP BY {keys}" if keys else ""} HAVING {source.sums["attempts"]} > 0
+        ORDER BY {", ".join([*order, f"sum({ALL_TOKENS}) DESC"])}"""
 
 
 def _one_name(name: str) -> str:
@@ -166,34 +186,6 @@ def _one_name(name: str) -> str:
     if not name.endswith(("_name", "_label")):
         return f"max({name})"
     return f'CASE WHEN min({name} COLLATE "C") = max({name} COLLATE "C") THEN max({name} COLLATE "C") END'
-
-
-def _sums_and_some_times(
-    groups: Sequence[str], columns: Sequence[Column], source: Source, wanted: str, timed: int, limit: int
-) -> str:
-    """Write the same with the times of the first groups only: adding up buckets is three quarters of the work.
-
-    A report that is cut off has none: it is there to be narrowed.
-    """
-    pairs = [(f"k{at}", key) for at, (key, _) in enumerate(columns)]
-    same = " AND ".join(
-        f"coalesce({k}, -1) = coalesce({key}, -1)" if key.endswith("_id") else f"{k} = {key}" for k, key in pairs
-    )
-    names = [f"{part}{at}" for at in range(len(columns)) for part in "kn"]
-    buckets = [f"b{at}" for at in range(len(source.buckets))]
-    counted = ", ".join(
-        f"({aggregate})::bigint AS {name}" for aggregate, name in zip(source.buckets, buckets, strict=True)
-    )
-    return f"""
-        WITH found AS MATERIALIZED (
-            SELECT *, row_number() OVER () AS place FROM ({_sums(groups, columns, source, wanted, limit)}) AS sums
-        ), times AS (
-            SELECT place, {counted}
-            FROM {source.sql} JOIN found ON {same}
-            WHERE (SELECT count(*) FROM found) < {limit} AND place <= {timed} AND {wanted} GROUP BY place
-        )
-        SELECT {", ".join([*names, *SUMS, "errors", *buckets])}
-        FROM found LEFT JOIN times USING (place) ORDER BY place"""
 
 
 def records(
