@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models.functions import Least
 from django.utils import timezone
 
 from keys.models import ClientToken
 from keys.tokens import issue_token
+from usage.token_alerts import BEFORE
 
 #: A rotated token lives as long as its predecessor was meant to, but never shorter than this.
 LIFE_MIN = timedelta(days=1)
@@ -62,9 +64,8 @@ def offered_limits(user: Any) -> list[Limits]:
 def rotate_token(token: ClientToken, *, grace: timedelta) -> tuple[ClientToken, str]:
     """Issue a successor with the same name and limits; the old token expires after `grace` at the latest."""
     now = timezone.now()
-    own = ClientToken.objects.filter(pk=token.pk)
-    own.filter(expires_at__gt=now + grace).update(expires_at=now + grace)
-    own.update(reminded_at=now)
+    ends = Least("expires_at", now + grace)
+    ClientToken.objects.filter(pk=token.pk).update(expires_at=ends, reminded_at=now)
     life = max(token.expires_at - token.created_at, LIFE_MIN)
     return issue_token(token.user, token.name, life=life, **limits_of(token).as_arguments())
 
@@ -74,5 +75,5 @@ def is_usable(token: ClientToken, now: datetime) -> bool:
 
 
 def expires_soon(token: ClientToken, now: datetime) -> bool:
-    """Tell whether a token ends within a week, or has ended."""
-    return token.expires_at - now < timedelta(days=7)
+    """Tell whether a token ends so soon that its member is reminded, or has ended."""
+    return token.expires_at - now < BEFORE

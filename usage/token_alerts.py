@@ -7,7 +7,7 @@ that were rotated: they are meant to end.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 
@@ -15,7 +15,7 @@ from usage.alerts import tell
 from usage.connection import LedgerConnection
 
 #: How long before its end a token is told of; how long ago it was used at most; how long it lives in all at least.
-BEFORE, USED_WITHIN, LIFE_MIN = "7 days", "7 days", "14 days"
+BEFORE, USED_WITHIN, LIFE_MIN = timedelta(days=7), timedelta(days=7), timedelta(days=14)
 #: So many mails in one go: a mail server that doesn't answer holds up each for ten seconds.
 AT_ONCE = 10
 
@@ -26,9 +26,9 @@ FROM auth_user AS u
 WHERE u.id = t.user_id AND t.id IN (
     SELECT t.id FROM keys_clienttoken AS t JOIN auth_user AS u ON u.id = t.user_id
     WHERE t.reminded_at IS NULL AND t.revoked_at IS NULL AND u.is_active AND u.email <> ''
-      AND t.expires_at > now() AND t.expires_at < now() + interval '{BEFORE}'
-      AND t.expires_at > t.created_at + interval '{LIFE_MIN}'
-      AND t.last_used_at > now() - interval '{USED_WITHIN}'
+      AND t.expires_at > now() AND t.expires_at < now() + interval '{BEFORE.days} days'
+      AND t.expires_at > t.created_at + interval '{LIFE_MIN.days} days'
+      AND t.last_used_at > now() - interval '{USED_WITHIN.days} days'
     ORDER BY t.expires_at LIMIT {AT_ONCE}
     FOR UPDATE OF t SKIP LOCKED)
 RETURNING u.email, u.username, t.name, t.last_four, t.expires_at
