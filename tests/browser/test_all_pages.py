@@ -10,7 +10,7 @@ from tests.browser.conftest import PATIENCE_S, OpenPage
 from tests.browser.looks import faults_of
 from tests.gateway import RunningGateway
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 #: The same pages with something in them.
 MORE = (

@@ -15,7 +15,7 @@ FAILING = """() => {
   const real = window.fetch;
   window.fetch = async (url, more) => (url.endsWith("/one/") ? new Response("", { status: 502 }) : real(url, more));
 }"""
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 def test_the_checks_of_a_model_fill_in_one_by_one(

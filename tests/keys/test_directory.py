@@ -1,8 +1,6 @@
 """The directory against a real Postgres: what is committed is known within a second."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import psycopg
@@ -18,6 +16,7 @@ from keys.entries import RouteEntry
 from keys.models import ClientToken, Credential, Route, RouteTarget, Upstream, UpstreamModel
 from keys.ring import key_ring
 from keys.tokens import issue_token, new_token, revoke_token
+from tests.usage.waiting import eventually
 
 #: Between two polls: so long that what is known within a test's patience came by a notice.
 SELDOM_S, OFTEN_S = 3600, 0.1
@@ -35,14 +34,6 @@ async def directory(dsn: str, poll_s: float, monkeypatch: pytest.MonkeyPatch) ->
     await directory.start()
     yield directory
     await directory.close()
-
-
-async def known(question: Callable[[], object], within_s: float = 30) -> None:
-    """Wait until the answer is true."""
-    until = time.monotonic() + within_s
-    while not question():
-        assert time.monotonic() < until, "the directory did not notice"
-        await asyncio.sleep(0.01)
 
 
 def make_upstream(name: str = "acme") -> Upstream:
@@ -68,7 +59,7 @@ async def test_a_token_is_known_by_its_whole_text(directory: Directory) -> None:
         return issue_token(bob, "laptop", scopes=["claude-*"])[1]
 
     plain = await issue()
-    await known(lambda: directory.authenticate(plain))
+    await eventually(lambda: directory.authenticate(plain))
 
     entry = directory.authenticate(plain)
     assert entry is not None
@@ -100,13 +91,13 @@ async def test_a_token_that_ended_is_unknown_within_a_second(directory: Director
                 User.objects.all().delete()
 
     row, plain = await issue()
-    await known(lambda: directory.authenticate(plain))
+    await eventually(lambda: directory.authenticate(plain))
     entry = directory.authenticate(plain)
     assert entry is not None
     assert directory.current(entry.id) == entry
 
     await finish(row)
-    await known(lambda: directory.authenticate(plain) is None)
+    await eventually(lambda: directory.authenticate(plain) is None)
     assert directory.current(entry.id) is None
 
 
@@ -121,7 +112,7 @@ async def test_the_exact_alias_wins_then_the_longest_pattern(directory: Director
         lead("claude-opus-4", (acme, "exact", 0))
 
     await fill()
-    await known(lambda: directory.resolve("claude-opus-4"))
+    await eventually(lambda: directory.resolve("claude-opus-4"))
 
     assert names(directory.resolve("claude-opus-4")) == (["exact"], [])
     assert names(directory.resolve("claude-opus-5")) == (["large"], [])
@@ -142,7 +133,7 @@ async def test_the_lowest_position_serves_and_the_next_are_fallbacks(directory: 
         lead("asleep", (acme, "a", 0), enabled=False)
 
     await fill()
-    await known(lambda: directory.resolve("fast"))
+    await eventually(lambda: directory.resolve("fast"))
 
     route = directory.resolve("fast")
     assert names(route) == (["a", "b"], ["c"])
@@ -166,9 +157,11 @@ async def test_credentials_come_opened_and_those_that_do_not_open_are_marked(dir
         return acme.pk
 
     upstream_id = await fill()
-    await known(lambda: len(directory.credentials(upstream_id)) == 3 and directory.undecryptable)
+    await eventually(lambda: len(directory.credentials(upstream_id)) == 3 and directory.undecryptable)
 
-    await known(lambda: [c.defect for c in directory.credentials(upstream_id)] == ["", "undecryptable", "no_secret"])
+    await eventually(
+        lambda: [c.defect for c in directory.credentials(upstream_id)] == ["", "undecryptable", "no_secret"]
+    )
     good, moved, empty = directory.credentials(upstream_id)
     assert good.secret() == "sk-canary-one"
     for entry in (moved, empty):
@@ -187,28 +180,28 @@ async def test_a_changed_base_url_clears_the_secrets(directory: Directory) -> No
         return acme.pk
 
     upstream_id = await fill()
-    await known(lambda: directory.secrets())
+    await eventually(lambda: directory.secrets())
 
     await database_sync_to_async(Upstream.objects.update)(base_url="https://elsewhere.example/v1")
-    await known(lambda: not directory.secrets())
+    await eventually(lambda: not directory.secrets())
     assert directory.credentials(upstream_id)[0].defect == "no_secret"
 
 
 @pytest.mark.parametrize("poll_s", [OFTEN_S])
 async def test_a_lost_notice_only_delays(directory: Directory, dsn: str) -> None:
     await database_sync_to_async(make_upstream)()
-    await known(lambda: directory.upstreams)
+    await eventually(lambda: directory.upstreams)
 
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         await connection.execute("SET session_replication_role = replica")  # no trigger, no notice
         await connection.execute("UPDATE keys_upstream SET name = 'renamed'")
 
-    await known(lambda: directory.upstreams[0].name == "renamed")
+    await eventually(lambda: directory.upstreams[0].name == "renamed")
 
 
 async def test_a_lost_connection_is_opened_again_and_the_snapshot_stays(directory: Directory, dsn: str) -> None:
     await database_sync_to_async(make_upstream)()
-    await known(lambda: directory.upstreams)
+    await eventually(lambda: directory.upstreams)
 
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         await connection.execute(
@@ -217,7 +210,7 @@ async def test_a_lost_connection_is_opened_again_and_the_snapshot_stays(director
         assert directory.upstreams[0].name == "acme"
         await connection.execute("UPDATE keys_upstream SET name = 'renamed'")
 
-    await known(lambda: directory.upstreams[0].name == "renamed")
+    await eventually(lambda: directory.upstreams[0].name == "renamed")
 
 
 @pytest.fixture
@@ -235,6 +228,6 @@ async def test_using_a_token_does_not_read_the_tables_again(directory: Directory
     await database_sync_to_async(User.objects.update)(last_login=timezone.now())
     for _ in range(4):  # a poll that was on its way, and some that were not
         read_at = directory._read_at
-        await known(lambda read_at=read_at: directory._read_at > read_at)
+        await eventually(lambda read_at=read_at: directory._read_at > read_at)
 
     assert directory._snapshot is before

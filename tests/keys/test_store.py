@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
@@ -17,10 +17,9 @@ from keys.pool.verdicts import State
 from keys.ring import key_ring
 from keys.store import JOIN_S
 from tests.keys.pools import OK, answer
+from tests.usage.waiting import PATIENCE_S, eventually
 
 COUNT = 4
-#: How long a busy machine may take for anything.
-PATIENCE_S = 30
 
 
 class Workers:
@@ -38,7 +37,7 @@ class Workers:
         for part in (*self.directories, self.one, self.two):
             await part.start()
 
-        await soon(lambda: all(worker._mirror.known.crew.size == 2 for worker in (self.one, self.two)))
+        await eventually(lambda: all(worker._mirror.known.crew.size == 2 for worker in (self.one, self.two)))
 
     async def close(self) -> None:
         for part in (self.one, self.two, *self.directories):
@@ -92,13 +91,6 @@ async def workers(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Wo
     await workers.close()
 
 
-async def soon(question: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not question():
-        assert time.monotonic() < until, "the other worker did not notice"
-        await asyncio.sleep(0.01)
-
-
 async def test_a_credential_cooled_by_one_worker_is_left_alone_by_the_other(workers: Workers) -> None:
     claim = workers.hold(workers.one)
     assert claim is not None
@@ -106,7 +98,7 @@ async def test_a_credential_cooled_by_one_worker_is_left_alone_by_the_other(work
 
     claim.release(answer(429, retry_after="30"))
 
-    await soon(lambda: workers.two.health(cooled).state is State.COOLING)
+    await eventually(lambda: workers.two.health(cooled).state is State.COOLING)
     used = {claim.attempt.credential.id for _ in range(12) if (claim := workers.hold(workers.two))}
     assert cooled not in used
     assert len(used) == COUNT - 1
@@ -117,22 +109,22 @@ async def test_a_success_in_one_worker_restores_for_the_other(workers: Workers) 
     assert claim is not None
     credential_id = claim.attempt.credential.id
     claim.release(answer(429, retry_after="0.2"))
-    await soon(lambda: workers.two.health(credential_id).state is State.COOLING)
-    await soon(lambda: workers.two._now() > (workers.two.health(credential_id).until or 0))
+    await eventually(lambda: workers.two.health(credential_id).state is State.COOLING)
+    await eventually(lambda: workers.two._now() > (workers.two.health(credential_id).until or 0))
 
     claims = [claim for _ in range(COUNT) if (claim := workers.hold(workers.two))]
     assert credential_id in {claim.attempt.credential.id for claim in claims}
     for claim in claims:
         claim.release(OK)
 
-    await soon(lambda: workers.one.health(credential_id).state is State.READY)
+    await eventually(lambda: workers.one.health(credential_id).state is State.READY)
 
 
 async def test_states_outlive_a_restart(workers: Workers) -> None:
     claim = workers.hold(workers.one)
     assert claim is not None
     claim.release(answer(402))
-    await soon(lambda: workers.two.health(claim.attempt.credential.id).state is State.QUARANTINED)
+    await eventually(lambda: workers.two.health(claim.attempt.credential.id).state is State.QUARANTINED)
 
     fresh = Dispatcher(workers.dsn, workers.directories[0], "worker-3")
     await fresh.start()
@@ -152,7 +144,7 @@ async def test_a_lost_notice_only_delays(workers: Workers) -> None:
             [credential_id],
         )
 
-    await soon(lambda: workers.two.health(credential_id).state is State.COOLING)
+    await eventually(lambda: workers.two.health(credential_id).state is State.COOLING)
 
 
 async def test_a_state_that_an_admin_deletes_is_forgotten_by_all(workers: Workers) -> None:
@@ -160,12 +152,12 @@ async def test_a_state_that_an_admin_deletes_is_forgotten_by_all(workers: Worker
     assert claim is not None
     credential_id = claim.attempt.credential.id
     claim.release(answer(402))
-    await soon(lambda: workers.two.health(credential_id).state is State.QUARANTINED)
+    await eventually(lambda: workers.two.health(credential_id).state is State.QUARANTINED)
 
     await workers.sql("DELETE FROM keys_credentialstate")
 
     for worker in (workers.one, workers.two):
-        await soon(lambda worker=worker: worker.health(credential_id).state is State.READY)
+        await eventually(lambda worker=worker: worker.health(credential_id).state is State.READY)
 
 
 async def test_the_longer_of_two_rests_stays(workers: Workers) -> None:
@@ -178,9 +170,11 @@ async def test_the_longer_of_two_rests_stays(workers: Workers) -> None:
     two.release(answer(429, retry_after="1"))
 
     both = (workers.one, workers.two)
-    await soon(lambda: not any(worker._mirror.store._pending for worker in both if worker._mirror.store))
+    await eventually(lambda: not any(worker._mirror.store._pending for worker in both if worker._mirror.store))
     for worker in both:
-        await soon(lambda worker=worker: (worker.health(one.attempt.credential.id).until or 0) - worker._now() > 30)
+        await eventually(
+            lambda worker=worker: (worker.health(one.attempt.credential.id).until or 0) - worker._now() > 30
+        )
 
 
 async def test_idle_workers_begin_with_different_credentials(workers: Workers) -> None:
@@ -194,12 +188,12 @@ async def test_idle_workers_begin_with_different_credentials(workers: Workers) -
 async def test_claims_of_one_worker_count_in_the_other(workers: Workers) -> None:
     claims = [claim for _ in range(COUNT * 2) if (claim := workers.hold(workers.one))]
     busy = [claim.attempt.credential.id for claim in claims]
-    await soon(lambda: all(workers.two.in_flight(credential_id) == 2 for credential_id in busy))
+    await eventually(lambda: all(workers.two.in_flight(credential_id) == 2 for credential_id in busy))
 
     for claim in claims:
         claim.release(OK)
 
-    await soon(lambda: not any(workers.two.in_flight(credential_id) for credential_id in busy))
+    await eventually(lambda: not any(workers.two.in_flight(credential_id) for credential_id in busy))
 
 
 async def test_claims_of_a_worker_that_died_are_void(workers: Workers) -> None:
@@ -208,16 +202,16 @@ async def test_claims_of_a_worker_that_died_are_void(workers: Workers) -> None:
         " jsonb_object_agg(id::text, '[5, 5, 0]'::jsonb) FROM keys_credential"
     )
     ids = [row[0] for row in await workers.sql("SELECT id FROM keys_credential")]
-    await soon(lambda: all(workers.one.in_flight(credential_id) == 5 for credential_id in ids))
+    await eventually(lambda: all(workers.one.in_flight(credential_id) == 5 for credential_id in ids))
 
     await workers.sql("UPDATE keys_worker SET heartbeat_at = now() - interval '9 s' WHERE id = 'dead'")
-    await soon(lambda: not any(workers.one.in_flight(credential_id) for credential_id in ids))
+    await eventually(lambda: not any(workers.one.in_flight(credential_id) for credential_id in ids))
 
 
 async def test_a_limit_holds_for_both_workers_together(workers: Workers) -> None:
     await database_sync_to_async(Credential.objects.update)(concurrency=3)
     upstream_id = workers.route().targets[0].upstream.id
-    await soon(lambda: all(d.credentials(upstream_id)[0].concurrency == 3 for d in workers.directories))
+    await eventually(lambda: all(d.credentials(upstream_id)[0].concurrency == 3 for d in workers.directories))
 
     open_now = [0, 0]
     for _ in range(3):
@@ -239,9 +233,9 @@ async def test_a_worker_that_joins_knows_what_the_others_used_before_it_serves(
     monkeypatch.setattr("keys.store.POLL_S", 0.2)
     await database_sync_to_async(Credential.objects.update)(rpm=6)
     upstream_id = workers.route().targets[0].upstream.id
-    await soon(lambda: workers.directories[0].credentials(upstream_id)[0].rpm == 6)
+    await eventually(lambda: workers.directories[0].credentials(upstream_id)[0].rpm == 6)
     await workers.two.close()
-    await soon(lambda: workers.one._mirror.known.crew.size == 1)
+    await eventually(lambda: workers.one._mirror.known.crew.size == 1)
     sent = [0, 0]
     while workers.hold(workers.one) is not None:
         sent[0] += 1
@@ -266,7 +260,7 @@ async def test_a_database_that_is_away_loses_no_state(workers: Workers) -> None:
     claim.release(answer(402))
 
     assert workers.one.health(claim.attempt.credential.id).state is State.QUARANTINED
-    await soon(lambda: workers.two.health(claim.attempt.credential.id).state is State.QUARANTINED)
+    await eventually(lambda: workers.two.health(claim.attempt.credential.id).state is State.QUARANTINED)
 
 
 async def test_a_state_of_a_deleted_credential_is_dropped(workers: Workers) -> None:
@@ -279,7 +273,7 @@ async def test_a_state_of_a_deleted_credential_is_dropped(workers: Workers) -> N
     claim.release(answer(402))
     other.release(answer(402))
 
-    await soon(lambda: workers.two.health(other.attempt.credential.id).state is State.QUARANTINED)
+    await eventually(lambda: workers.two.health(other.attempt.credential.id).state is State.QUARANTINED)
     rows = await workers.sql("SELECT credential_id FROM keys_credentialstate")
     assert rows == [(other.attempt.credential.id,)]
 
@@ -292,7 +286,7 @@ async def test_all_cooling_is_refused_by_both_within_fifty_milliseconds(workers:
             claim.release(answer(429, retry_after="20"))
 
     for worker in (workers.one, workers.two):
-        await soon(lambda worker=worker: workers.refusal(worker))
+        await eventually(lambda worker=worker: workers.refusal(worker))
         took_s = []
         for _ in range(10):  # the machine may be busy with something else during some of them
             began = time.perf_counter()
